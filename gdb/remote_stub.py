@@ -9,7 +9,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 import gdb
 
-from arenascope.sources.elf.elf_notes import AT_PAGESZ, parse_auxv
+from arenascope.sources.elf.elf_file import AT_PAGESZ, parse_auxv
 from arenascope.sources.elf.environment import from_stack, parse_block
 from arenascope.sources.elf.modules import loaded_regions
 from arenascope.sources.live.procfiles import parse_regions

@@ -22,7 +22,6 @@ from arenascope.cli.shell_control import ShellController
 from arenascope.commands.framework.command import Controller, Door
 from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
-from arenascope.sources.core.open_core import CoreBytes, CoreFile
 from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.pagemap import PagemapResidency
@@ -31,7 +30,6 @@ from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Nodes, Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
-CORES: list[type[CoreBytes]] = [CoreFile]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
 RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResidency, DenseResidency]
 CONTROLLERS: list[type[Controller]] = [GdbController, LldbController, ShellController]

@@ -12,7 +12,7 @@ from subjects import PAGE, Subject
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.elf.elf_notes import OWN
+from arenascope.sources.elf.elf_file import OWN
 
 GROUP = re.compile(rb"~[A-Z][a-z][GHIJ]")
 """Four bytes of a secret, as the fixture makes them."""

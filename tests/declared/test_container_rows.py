@@ -16,7 +16,7 @@ from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Count, Sited, sited_blocks
 
-from arenascope.sources.elf.elf_notes import NT_PRSTATUS
+from arenascope.sources.elf.elf_file import NT_PRSTATUS
 
 pytestmark = pytest.mark.xdist_group("declared containers")
 Row = dict[str, Any]

@@ -16,8 +16,7 @@ from core_damage import SEGMENT, Damage, Damager, fields_of, values
 from snapshot_damage import replace_one
 
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.elf.elf_file import PT_NOTE
-from arenascope.sources.elf.elf_notes import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN, Note
+from arenascope.sources.elf.elf_file import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN, PT_NOTE, Note
 
 BOMB = 64 << 20
 PAGE = 4096

@@ -23,7 +23,7 @@ from test_fuzz_files import NAMES, RAW, Failure, check, fuzz
 from test_hostile_files import appended, load
 
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.elf.elf_notes import NT_MOMENT, NT_RESIDENT, NT_SWAPPED
+from arenascope.sources.elf.elf_file import NT_MOMENT, NT_RESIDENT, NT_SWAPPED
 
 pytestmark = pytest.mark.xdist_group("fuzz notes")
 

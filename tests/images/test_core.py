@@ -10,57 +10,23 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from marks import in_full
 from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError, TargetError
-from arenascope.session.session import Session
 from arenascope.sources.core.core_image import CoreImage, build_regions
-from arenascope.sources.elf.elf_file import PF_R, PF_W, PT_LOAD, Segment
-from arenascope.sources.elf.elf_notes import FileMapping
-from arenascope.sources.shell_target import ShellTarget
-from arenascope.sources.target import Span
+from arenascope.sources.elf.elf_file import PF_R, PF_W, PT_LOAD, FileMapping, Segment
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Elsewhere:
-    """A core's bytes that are no local file's: a CoreBytes."""
-
-    file, unpacked, shortage = -1, False, None
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.size = data, len(data)
-
-    def read(self, offset: int, size: int) -> bytes:
-        return self.data[offset : offset + size]
-
-    def fill(self, block: memoryview, offset: int) -> int:
-        data = self.read(offset, len(block))
-        block[: len(data)] = data
-        return len(data)
-
-    def view(self, offset: int, size: int) -> None:
-        return None
-
-    def data_within(self, at: int, end: int) -> Iterator[Span]:
-        yield Span(at, min(end, self.size))
-
-    def forget(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.data = b""
-
-
-@pytest.fixture(params=["kernel", "gdb", "elsewhere"])
+@pytest.fixture(params=["kernel", "gdb"])
 def core(request, dumped):
     path = dumped.gdb if request.param == "gdb" else dumped.kernel
-    with CoreImage(str(path), held=Elsewhere(path.read_bytes()) if request.param == "elsewhere" else None) as image:
+    with CoreImage(str(path)) as image:
         yield image
 
 
@@ -80,20 +46,6 @@ def test_memory_is_what_the_process_had(core, dumped):
     assert core.read(address, len(dumped.block)) == dumped.block
     assert core.read(address + 5, 0) == b""
     assert core.read(dumped.facts["touched"] + 100, 1) == b"x"
-
-
-def test_a_session_over_bytes_from_elsewhere(dumped):
-    """No file to map, to look for holes in or to give to other processes: the same figures."""
-    said = []
-    for held in (None, Elsewhere(dumped.kernel.read_bytes())):
-        with CoreImage(str(dumped.kernel), held=held) as image:
-            session = Session(ShellTarget(image))
-            heaps = [(header, session.heaps[header.index]) for header in session.headers]
-            blocks = [list(piece) for header in session.headers for piece in session.sweep(header)]
-            said.append((session.arenas, heaps, blocks, session.findings))
-            assert image.sparse is (held is None)
-    assert said[0] == said[1]
-    assert said[0][2]
 
 
 def test_auxv_and_environment(core, dumped):

@@ -214,10 +214,11 @@ def test_unreadable_module_raises_memory_error(libc):
         dynamic_symbols(read, libc[0], ["malloc"])
 
 
-class Pretended:
+class Pretended(AddressNames):
     """This process, as if a mapping without a name lay right after the last of a module's."""
 
     def __init__(self, path: str) -> None:
+        super().__init__(())
         rows = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
         mine = [row for row in rows if row[5:] == [path]]
         spans = [tuple(int(each, 16) for each in row[0].split("-")) for row in mine]
@@ -235,9 +236,6 @@ class Pretended:
     def open_file(self, region: Region) -> None:
         return None
 
-    def own_name(self, address: int) -> None:
-        return None
-
 
 def test_what_lies_after_a_modules_bss_has_not_its_name(libc):
     """The kernel makes one mapping of both."""
@@ -245,11 +243,11 @@ def test_what_lies_after_a_modules_bss_has_not_its_name(libc):
     shown = tool("readelf", "-lW", path)
     loads = re.findall(r"^ +LOAD +0x\w+ 0x(\w+) 0x\w+ 0x\w+ 0x(\w+)", shown, re.MULTILINE)
     end = base + max(int(address, 16) + int(size, 16) for address, size in loads)
-    image, naming = Pretended(path), AddressNames(())
+    image = Pretended(path)
     assert end > image.regions()[-1].start  # it has a .bss of pages
-    assert naming.describe(image, end - 1) == SymbolPlace("libc.so.6", end - 1 - base, in_file=True)
-    assert naming.describe(image, end) is None
-    assert naming.describe(image, end + (1 << 20)) is None
+    assert image.describe(end - 1) == SymbolPlace("libc.so.6", end - 1 - base, in_file=True)
+    assert image.describe(end) is None
+    assert image.describe(end + (1 << 20)) is None
 
 
 class LeftOut(Pretended):
@@ -261,5 +259,5 @@ class LeftOut(Pretended):
 
 def test_a_module_whose_code_is_left_out_of_a_core_is_one(libc):
     _, path = libc
-    (whole,), (left_out,) = (AddressNames(()).programs(each(path)) for each in (Pretended, LeftOut))
+    (whole,), (left_out,) = (each(path).programs() for each in (Pretended, LeftOut))
     assert [region.start for region in left_out] == [region.start for region in whole]

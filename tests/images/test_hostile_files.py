@@ -30,8 +30,7 @@ from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.core_layout import note_bytes
 from arenascope.sources.core.holes import DenseResidency
 from arenascope.sources.elf.address_names import _names
-from arenascope.sources.elf.elf_file import PT_LOAD, PT_NOTE, ElfFile
-from arenascope.sources.elf.elf_notes import AT_PAGESZ, NT_AUXV, Note, parse_notes
+from arenascope.sources.elf.elf_file import AT_PAGESZ, NT_AUXV, PT_LOAD, PT_NOTE, ElfFile, Note, parse_notes
 from arenascope.sources.elf.environment import from_stack
 
 pytestmark = pytest.mark.xdist_group("hostile files")

@@ -24,17 +24,19 @@ from arenascope.sources.core.core_layout import note_bytes
 from arenascope.sources.core.save_image import _was_saved
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import (
+    AT_RANDOM,
     MAGIC,
     MAX_SECTIONS,
     MAX_SEGMENTS,
+    NT_PRSTATUS,
     PT_NOTE,
     SHT_SYMTAB,
     Elf,
     ElfFile,
+    Note,
     buffer_reader,
     glibc_version,
 )
-from arenascope.sources.elf.elf_notes import AT_RANDOM, NT_PRSTATUS, Note
 from arenascope.sources.elf.environment import from_stack
 from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.elf.symbols import ENTRIES_LIMIT, find_symbols

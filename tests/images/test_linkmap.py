@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from arenascope.sources.core.core_image import CoreImage, build_regions
-from arenascope.sources.elf.elf_notes import parse_auxv
+from arenascope.sources.elf.elf_file import parse_auxv
 from arenascope.sources.elf.modules import loaded_regions, named_regions
 from arenascope.sources.memory import Memory
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from arenascope.base.errors import TargetError
-from arenascope.sources.live import pagekinds, pagemap
+from arenascope.sources.live import pagemap
 from arenascope.sources.live.pagemap import EntryReader, PagemapResidency, ScanReader
 from arenascope.sources.target import PageUse
 
@@ -34,8 +34,8 @@ def readers(request, monkeypatch):
         return request.param
     monkeypatch.setattr(ScanReader, "works", lambda self: False)
     if "hidden" in request.param:
-        monkeypatch.setattr(pagekinds, "zero_frames", lambda page_size: frozenset())
-    elif not pagekinds.zero_frames(PAGE):
+        monkeypatch.setattr(pagemap, "zero_frames", lambda page_size: frozenset())
+    elif not pagemap.zero_frames(PAGE):
         pytest.skip("frame numbers are hidden from this user")
     return request.param
 

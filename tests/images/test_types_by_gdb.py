@@ -29,7 +29,7 @@ from arenascope.sources.core import stacks_only_core
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.stacks_only_core import write_stacks
 from arenascope.sources.debug_info_types import Local, TypeFacts
-from arenascope.sources.elf.elf_notes import NT_AUXV, NT_FILE
+from arenascope.sources.elf.elf_file import NT_AUXV, NT_FILE
 from arenascope.sources.gdb_child import GdbChild
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget

@@ -15,7 +15,7 @@ from heap_pictures import laid, seen
 from heapbuilder import HeapImage, Row
 
 from arenascope.base.errors import NotFoundError
-from arenascope.glibc.arena_scan import TOLERANCE, scan
+from arenascope.glibc.arena import TOLERANCE, scan
 from arenascope.present.shared_text.text import NO_HEAP
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory

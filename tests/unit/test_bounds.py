@@ -10,7 +10,7 @@ from heapbuilder import HeapImage
 
 from arenascope.analysis.report import picture
 from arenascope.base.model import ChunkRun, Heap, MmappedBlock, Tally
-from arenascope.glibc.arena_scan import follow_ring
+from arenascope.glibc.arena import follow_ring
 from arenascope.glibc.check import ChunkCheck
 from arenascope.glibc.mmapped import search_ranges, without_strangers
 from arenascope.session.session import Session

@@ -7,7 +7,7 @@ import struct
 import pytest
 from prepared import Written
 
-from arenascope.sources.elf.elf_notes import NT_X86_XSTATE
+from arenascope.sources.elf.elf_file import NT_X86_XSTATE
 from arenascope.sources.live import injection_x86_64 as injection
 from arenascope.sources.live.injection import InjectedCall, StackLayout, Thread, unlocking
 from arenascope.sources.live.injection_x86_64 import FLAGS, SYSTEM_CALLS, X8664Frames

@@ -12,7 +12,7 @@ import pytest
 from prepared import Written
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.elf.elf_notes import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
+from arenascope.sources.elf.elf_file import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
 from arenascope.sources.live.injection import UNKNOWN, InjectedCall, StackLayout, Thread, unlocking
 from arenascope.sources.live.injection_aarch64 import SYSTEM_CALLS, Aarch64, Aarch64Frames, scalable_registers
 from arenascope.sources.memory import Memory

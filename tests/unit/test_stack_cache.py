@@ -6,8 +6,7 @@ from typing import cast
 
 import pytest
 
-from arenascope.glibc.find.stack_cache import _stack_of
-from arenascope.glibc.find.thread_pointers import PthreadLists
+from arenascope.glibc.find.thread_pointers import PthreadLists, _stack_of
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Span
 

@@ -22,7 +22,7 @@ from ..sources.live import injection, messages, procfiles
 from ..sources.live.injection_aarch64 import Aarch64
 from ..sources.live.injection_x86_64 import X8664
 from ..sources.live.live_target import ProcessTarget
-from ..sources.live.pagekinds import last_guard
+from ..sources.live.pagemap import last_guard
 from ..sources.live.process_hold import Freeze
 from ..sources.target import Region, RegionIndex, Span, ThreadInfo
 

@@ -72,7 +72,10 @@ def _grown_by_systrim(layout: Layout, header: ArenaHeader) -> bool:
 
 
 def mmapped_breach(
-    layout: Layout, params: Optional[Params], blocks: Sequence[MmappedBlock], unclaimed: Callable[[], Sequence[int]]
+    layout: Layout,
+    params: Optional[Params],
+    blocks: Sequence[MmappedBlock],
+    unclaimed: Callable[[], Sequence[int]],
 ) -> Iterator[Breach]:
     """Checks the number of mmapped blocks: fewer than counted means that a header was overwritten.
 

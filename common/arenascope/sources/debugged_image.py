@@ -17,8 +17,7 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from .core.core_image import CoreImage
 from .elf.address_names import programs_of
-from .elf.elf_file import EM_AARCH64, build_id_in_memory, differ
-from .elf.elf_notes import NT_ARM_TLS, NT_VECTORS, OWN
+from .elf.elf_file import EM_AARCH64, NT_ARM_TLS, NT_VECTORS, OWN, build_id_in_memory, differ
 from .elf.registers import GENERAL, WIDE, WIDE_BYTES
 from .live.bulk_reads import NodeReader
 from .live.process import ProcessImage
@@ -206,7 +205,7 @@ class DebuggedTarget(ImageTarget, ABC):
 
     def build_id_at(self, address: int) -> Optional[str]:
         """Returns the build-id, in memory, of the module there."""
-        module = self._naming.module_at(self, address)
+        module = self.module_at(address)
         return self._inside.get(module[0].start) if module is not None else None
 
     def is_mapped(self, build_id: Optional[str]) -> bool:

@@ -6,8 +6,8 @@ import json
 from typing import NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
-from .elf.address_names import AddressNames, WithSymbols
-from .target import ByteOrder, Region, SymbolPlace
+from .elf.address_names import AddressNames
+from .target import ByteOrder, Region
 
 
 class ModuleFile(NamedTuple):
@@ -44,12 +44,12 @@ def from_line(line: str) -> Files:
     return Files([each._replace(regions=own) for each, own in zip(modules, regions)], may_open)
 
 
-class ModuleFiles(WithSymbols):
+class ModuleFiles(AddressNames):
     """A Target as far as types need one. It has no memory but what the files have."""
 
     def __init__(self, modules: Sequence[ModuleFile]) -> None:
+        super().__init__(())
         self.modules = modules
-        self._naming = AddressNames(())
         self._by_path = {each.regions[0].path: each for each in modules}
         self._build_ids = {each.build_id for each in modules}
         with open(modules[0].symbols, "rb") as file:
@@ -76,9 +76,6 @@ class ModuleFiles(WithSymbols):
     def open_file(self, region: Region) -> Optional[str]:
         module = self._by_path.get(region.path)
         return module.symbols if module is not None else None
-
-    def own_name(self, address: int) -> Optional[SymbolPlace]:
-        return None
 
     # as a debugger's Target
 

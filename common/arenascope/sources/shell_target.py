@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ..base.errors import ArenascopeError, UsageError
-from .elf.address_names import DEBUG_FOLDERS, files_of
+from .elf.address_names import DEBUG_FOLDERS, AddressNames
 from .elf.elf_file import module_build_id, proven_files
 from .elf.symbols import find_symbols
 from .source import ImageTarget, Source
@@ -76,7 +76,7 @@ class ShellTarget(ImageTarget):
 
     def module_runs(self) -> list[Sequence[Region]]:
         """Returns the mappings of the program and of each library, with the nameless one behind them: .bss."""
-        return self._naming.programs(self)
+        return self.programs()
 
     def _load_symbols(self) -> dict[str, Symbol]:
         """Loads symbols of the first module that has main_arena: libc by its debug file, a static program by its own
@@ -104,7 +104,7 @@ class ShellTarget(ImageTarget):
         if build_id is None:
             return {}
         wanted = WANTED if self._use_symbols else EXPORTED
-        for file in proven_files(files_of(self, region, build_id, self._folders, sysroot=self._sysroot), build_id):
+        for file in proven_files(AddressNames.symbol_files(self, region, build_id), build_id):
             bias = region.start - file.first_address
             try:
                 symbols = find_symbols(file, wanted)

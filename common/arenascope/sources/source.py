@@ -6,11 +6,11 @@ import os
 from abc import ABC, abstractmethod
 from typing import Mapping, Optional, Sequence, TypeVar
 
-from .elf.address_names import DEBUG_FOLDERS, AddressNames, WithSymbols, files_of, local_file
+from .elf.address_names import DEBUG_FOLDERS, AddressNames, local_file
 from .elf.elf_file import machine_name
 from .elf.sysroot import file_within
 from .memory import Fill, Read, Window
-from .target import ByteOrder, Image, Nodes, ReadNodes, Region, RegisterSets, SymbolPlace, ThreadInfo, View
+from .target import ByteOrder, Image, Nodes, ReadNodes, Region, RegisterSets, ThreadInfo, View
 
 AnySource = TypeVar("AnySource", bound="Source")
 
@@ -80,13 +80,13 @@ class Source(Image, ABC):
 AnyTarget = TypeVar("AnyTarget", bound="ImageTarget")
 
 
-class ImageTarget(WithSymbols):
+class ImageTarget(AddressNames):
     """A Target without what a door adds: symbols, structs, expressions, and the registers of a live process."""
 
     door: str
 
     def __init__(self, image: Source, folders: Sequence[str] = DEBUG_FOLDERS, sysroot: Optional[str] = None) -> None:
-        """`folders` have separate files of symbols; below `sysroot` lie the files of the host that a core is from."""
+        super().__init__(folders, sysroot)
         self.image = image
         self.kind = image.kind
         self.pid = image.pid
@@ -100,8 +100,6 @@ class ImageTarget(WithSymbols):
         self.window: Window = image.window
         self.nodes: Optional[Nodes] = None
         self.read_nodes: Optional[ReadNodes] = None
-        self._folders, self._sysroot = folders, sysroot
-        self._naming = AddressNames(folders, sysroot)
 
     def close(self) -> None:
         """Closes the image; nothing can be read from then on."""
@@ -127,17 +125,6 @@ class ImageTarget(WithSymbols):
 
     def is_secure(self) -> Optional[bool]:
         return self.image.is_secure()
-
-    def describe(self, address: int) -> Optional[SymbolPlace]:
-        return self._naming.describe(self, address)
-
-    def own_name(self, address: int) -> Optional[SymbolPlace]:
-        """Returns the debugger's symbol at or before an address, and the distance past it: used if no file's own table
-        has one."""
-        return None
-
-    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
-        return files_of(self, region, build_id, self._folders, sysroot=self._sysroot)
 
     def loaded_build_id(self, region: Region) -> Optional[str]:
         return None

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Collection, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import may_be_shared
-from ...glibc.find.stack_cache import CachedStack, cached_stacks
-from ...glibc.find.thread_pointers import Dtv, read_dtv
+from ...glibc.find.thread_pointers import CachedStack, Dtv, cached_stacks, read_dtv
 from ...session.session import Session
 from ...sources.elf.modules import Modules
 from ...sources.target import Region, SharedMemory, Span, ThreadInfo

@@ -6,11 +6,9 @@ from collections import Counter
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...glibc.find.inside_malloc import MAIN
-from ...glibc.find.stack_cache import UsedStack, used_stacks
-from ...glibc.find.thread_pointers import AT_BLOCK, Dtv
+from ...glibc.find.thread_pointers import AT_BLOCK, Dtv, UsedStack, used_stacks
 from ...session.session import Session
-from ...sources.elf.elf_file import EM_386, EM_AARCH64, EM_X86_64
-from ...sources.elf.elf_notes import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
+from ...sources.elf.elf_file import EM_386, EM_AARCH64, EM_X86_64, NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.registers import GENERAL, WIDE_BYTES
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, RegisterSet, RegisterSets, Span, ThreadInfo

@@ -26,8 +26,17 @@ from ...glibc.params import MAX_FAST, PERTURB
 from ...glibc.tcache import read_tcache
 from ...session.session import Session
 from ...sources.elf.address_names import modules_of
-from ...sources.elf.elf_file import LONGEST_NAME, PT_INTERP, PT_NOTE, Elf, ElfFile, Segment
-from ...sources.elf.elf_notes import NT_GNU_BUILD_ID, Buffer, places_of_notes
+from ...sources.elf.elf_file import (
+    LONGEST_NAME,
+    NT_GNU_BUILD_ID,
+    PT_INTERP,
+    PT_NOTE,
+    Buffer,
+    Elf,
+    ElfFile,
+    Segment,
+    places_of_notes,
+)
 from ...sources.elf.modules import FIRST_PAGE, Module, Modules
 from ...sources.target import Region, Span, joined
 

@@ -9,8 +9,7 @@ from ...base.model import ArenaHeader, Params, Statement
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, Target
 from .. import release_table
-from ..arena import doubt_thread_arena, read_arena
-from ..arena_scan import FoundBins
+from ..arena import FoundBins, doubt_thread_arena, read_arena
 from ..params import doubt_params, read_params
 from ..process_layout import NO_TRAIL, CandidateTrail, Layout, Struct, from_table
 from ..unknown_release.fitting_layout import candidates

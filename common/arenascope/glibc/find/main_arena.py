@@ -10,30 +10,14 @@ from ...sources.elf.elf_file import differ
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
 from .. import release_table
-from ..arena import evidence_at
-from ..arena_scan import BINS_PAIRS, PREFIX_LIMIT, FoundBins, anchors, follow_ring, ring_from, scan, wrong_bins
+from ..arena import BINS_PAIRS, PREFIX_LIMIT, FoundBins, anchors, evidence_at, follow_ring, ring_from, scan, wrong_bins
 from ..process_layout import NO_TRAIL, CandidateTrail, Layout, LayoutCheck, from_table
-from ..unknown_release.fitting_layout import (
-    candidates,
-    compare,
-    derive_layout,
-    from_debug,
-    read_structs,
-    settle_release,
-)
-from . import libc_file
+from ..unknown_release import fitting_layout
+from ..unknown_release.fitting_layout import candidates
+from . import libc_file, several_glibcs
 from .find_params import ParamsSearch, follow_hugepages, surroundings
 from .libc_file import Libc
-from .several_glibcs import (
-    GlibcCopy,
-    choose,
-    find_copies,
-    is_untouched,
-    notes_on,
-    untouched,
-    with_static_program,
-    without_tcache,
-)
+from .several_glibcs import GlibcCopy
 from .which_allocator import find_allocators
 
 LARGE = 16 << 20
@@ -94,7 +78,7 @@ class _ArenaSearch:
     def __init__(self, target: Target, memory: Memory, number: int, trail: CandidateTrail) -> None:
         self.target, self.memory, self.number, self.trail = target, memory, number, trail
         self.regions = target.regions()
-        self.libcs = with_static_program(
+        self.libcs = several_glibcs.with_static_program(
             target, memory, self.regions, libc_file.find_libcs(target, memory, self.regions)
         )
         self.notes: list[str] = []
@@ -113,9 +97,11 @@ class _ArenaSearch:
             hits = self._with_broken_ring()
         if not hits:
             return self._untouched()
-        copies = find_copies(self.target, self.memory, self.regions, self.libcs, hits=hits, trail=self.trail)
-        chosen = choose(copies, self.number, self.trail)
-        self.notes += notes_on(copies, self.number)
+        copies = several_glibcs.find_copies(
+            self.target, self.memory, self.regions, self.libcs, hits=hits, trail=self.trail
+        )
+        chosen = several_glibcs.choose(copies, self.number, self.trail)
+        self.notes += several_glibcs.notes_on(copies, self.number)
         if chosen.hit is None:
             return self._as_linked(chosen, copies, by_symbol=False)
         return self._as_used(chosen, chosen.hit, copies, by_symbol)
@@ -128,9 +114,9 @@ class _ArenaSearch:
         main, libc = chosen.main_arena, chosen.libc
         guess = self._beside(by_symbol.ring[0], chosen) if by_symbol is not None else None
         release = release_table.parse(libc.version or "")
-        structs = read_structs(target) if by_symbol is not None else {}
-        debug = from_debug(release, memory.pointer_size, target.machine, structs)
-        layout = derive_layout(
+        structs = fitting_layout.read_structs(target) if by_symbol is not None else {}
+        debug = fitting_layout.from_debug(release, memory.pointer_size, target.machine, structs)
+        layout = fitting_layout.derive_layout(
             memory,
             target.machine,
             release,
@@ -140,14 +126,16 @@ class _ArenaSearch:
             trail=trail,
         )
         if chosen.debugs:
-            layout = without_tcache(layout)
+            layout = several_glibcs.without_tcache(layout)
         search = ParamsSearch(memory, layout, target.machine, main, regions=self.regions, trail=trail)
         params, layout = search.find(guess, debug.params if debug else None)
-        layout = compare(layout, structs, self.notes)
+        layout = fitting_layout.compare(layout, structs, self.notes)
         if chosen.debugs:
-            layout = without_tcache(layout)
+            layout = several_glibcs.without_tcache(layout)
         if libc.version is None:
-            layout = settle_release(memory, target.machine, layout, caches=(), arenas=hit.ring, trail=trail)
+            layout = fitting_layout.settle_release(
+                memory, target.machine, layout, caches=(), arenas=hit.ring, trail=trail
+            )
         layout = follow_hugepages(memory, layout, params, hit)
         own = by_symbol is not None and by_symbol.ring[0] == main
         found_by_symbol = own or guess is not None
@@ -203,7 +191,7 @@ class _ArenaSearch:
         if hit is not None and _another_is_whole(memory, hit):
             trail.add("main_arena", f"{symbol.address:#x}", (), (Statement("overlaps-whole-ring"),))
             hit = None
-        if hit is None and is_untouched(target, memory, symbol.address) is None:
+        if hit is None and several_glibcs.is_untouched(target, memory, symbol.address) is None:
             self.notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
         return hit
 
@@ -259,8 +247,8 @@ class _ArenaSearch:
         """Finds a glibc up to 2.41 whose malloc was never called, or raises NotFoundError."""
         target, memory, regions = self.target, self.memory, self.regions
         symbol = target.symbol("main_arena")
-        starts = [symbol.address] if symbol and is_untouched(target, memory, symbol.address) else []
-        starts += untouched(target, memory, self._libc_data() or libc_file.file_data(regions))
+        starts = [symbol.address] if symbol and several_glibcs.is_untouched(target, memory, symbol.address) else []
+        starts += several_glibcs.untouched(target, memory, self._libc_data() or libc_file.file_data(regions))
         if not starts:
             raise NotFoundError(
                 *libc_file.what_is_there(
@@ -276,14 +264,14 @@ class _ArenaSearch:
         ]
         for start in starts:
             self.trail.add("main_arena", f"{start:#x}", (Statement("as-linked"),))
-        chosen = choose(copies, self.number, self.trail)
+        chosen = several_glibcs.choose(copies, self.number, self.trail)
         return self._as_linked(chosen, copies, by_symbol=symbol is not None and symbol.address == chosen.main_arena)
 
     def _as_linked(self, chosen: GlibcCopy, copies: Sequence[GlibcCopy], *, by_symbol: bool) -> Located:
         """Finds an arena that is as the linker left it."""
         target, memory, start = self.target, self.memory, chosen.main_arena
         release = release_table.parse(chosen.libc.version or "")
-        layout = is_untouched(target, memory, start)
+        layout = several_glibcs.is_untouched(target, memory, start)
         assert layout is not None
         if release is not None and from_table(release, layout.word, target.machine).arena == layout.arena:
             layout = from_table(release, layout.word, target.machine)

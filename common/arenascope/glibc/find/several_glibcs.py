@@ -14,8 +14,7 @@ from ...sources.elf.address_names import modules_of
 from ...sources.elf.elf_file import PT_INTERP, Elf
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
-from ..arena import read_arena
-from ..arena_scan import FoundBins, next_offset
+from ..arena import FoundBins, next_offset, read_arena
 from ..process_layout import NO_TRAIL, CandidateTrail, Layout, Struct, from_table
 from ..unknown_release.fitting_layout import candidates
 from . import libc_file

@@ -12,20 +12,20 @@ from ...base.model import ArenaHeader, Finding, Heap, Statement
 from ...glibc import release_table
 from ...sources.memory import Memory
 from ...sources.target import StructInfo, Target
-from ..arena import doubt_thread_arena, doubt_top, has_heap, heap_for_ptr, is_closed, walk_heaps, walk_ring
-from ..arena_scan import FoundBins, wrong_bins
-from ..chunk import masked, reveal
-from ..process_layout import (
-    NO_TRAIL,
-    CandidateTrail,
-    Layout,
-    LayoutCheck,
-    Struct,
-    TcacheLayout,
-    disagreements,
-    from_table,
-    tcache_forms,
+from .. import process_layout
+from ..arena import (
+    FoundBins,
+    doubt_thread_arena,
+    doubt_top,
+    has_heap,
+    heap_for_ptr,
+    is_closed,
+    walk_heaps,
+    walk_ring,
+    wrong_bins,
 )
+from ..chunk import masked, reveal
+from ..process_layout import NO_TRAIL, CandidateTrail, Layout, LayoutCheck, Struct, TcacheLayout, from_table
 from ..release_table import Release
 from ..tcache import LIST_LIMIT, chunk_sizes, damaged_bins, read_if_sized, tcache_sizes
 from ..unknown_release.state import derive_state
@@ -129,7 +129,7 @@ def compare(layout: Layout, structs: Mapping[str, StructInfo], notes: list[str])
     agreed, wrong = [], []
     for name, struct in (("malloc_state", layout.arena), ("_heap_info", layout.heap), ("malloc_par", layout.params)):
         if name in structs:
-            differences = disagreements(struct, structs[name])
+            differences = process_layout.disagreements(struct, structs[name])
             wrong += differences
             agreed += [] if differences else [name.lstrip("_")]
     if wrong:
@@ -354,7 +354,7 @@ def with_tcache_seen(layout: Layout, sizes: Sequence[int]) -> Layout:
     release."""
     if layout.tcache is None or not sizes or layout.newer is not None:
         return layout
-    for form in tcache_forms(layout):
+    for form in process_layout.tcache_forms(layout):
         if all(size in chunk_sizes(form, layout) for size in sizes):
             return layout._replace(tcache=form)
     return layout
@@ -434,7 +434,7 @@ def links_are_safe(memory: Memory, caches: Sequence[int], arenas: Sequence[int],
 def _filled_bins(memory: Memory, caches: Sequence[int], layout: Layout) -> Iterator[tuple[int, Sequence[int]]]:
     """Yields (cache, first blocks of its bins), in every form in which nothing there is impossible."""
     for address in caches:
-        for form in tcache_forms(layout):
+        for form in process_layout.tcache_forms(layout):
             cache = read_if_sized(memory, layout, form, address)
             if cache is not None and not damaged_bins(layout, form, cache):
                 yield address, [entry for entry in cache.entries if entry]

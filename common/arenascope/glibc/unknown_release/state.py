@@ -1,6 +1,6 @@
 """Derives malloc_state by relations, for a release that the table does not know (docs/derivation.md has the reasons).
 
-`bins` and `next` are given (arena_scan.py: bins lead back to themselves, the ring closes). top is proven by its end,
+`bins` and `next` are given (py: bins lead back to themselves, the ring closes). top is proven by its end,
 system_mem by what it must add up to; a word that only has a likely place is left out, or listed as not known.
 """
 
@@ -14,8 +14,16 @@ from ...base.errors import MemoryReadError, NotFoundError
 from ...base.model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader, Finding, Statement
 from ...sources.memory import Memory
 from ...sources.target import Region
-from ..arena import ArenaSurroundings, heap_for_ptr, main_regions
-from ..arena_scan import PREFIX_LIMIT, FoundBins, follow_ring, next_offset, scan
+from ..arena import (
+    PREFIX_LIMIT,
+    ArenaSurroundings,
+    FoundBins,
+    follow_ring,
+    heap_for_ptr,
+    main_regions,
+    next_offset,
+    scan,
+)
 from ..bins import fastbin_size
 from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from ..process_layout import Layout, Struct, fastbin_count

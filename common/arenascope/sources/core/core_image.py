@@ -13,7 +13,7 @@ from ...base.errors import MemoryReadError, TargetError
 from ...base.model import Statement
 from ...sources import target
 from ..core import open_core
-from ..elf import elf_notes, environment
+from ..elf import elf_file, environment
 from ..elf.elf_file import ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
 from ..elf.modules import named_regions
 from ..elf.registers import PRSTATUS, ThreadRecord, thread_from_record
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class CoreNotes:
     """The notes of a core, read once."""
 
-    def __init__(self, elf: Elf, notes: Iterable[elf_notes.Note]) -> None:
+    def __init__(self, elf: Elf, notes: Iterable[elf_file.Note]) -> None:
         self.elf = elf
         self.records: list[ThreadRecord] = []
         self._others: list[list[target.RegisterSet]] = []
         self.auxv_bytes = b""
-        self.files: list[elf_notes.FileMapping] = []
+        self.files: list[elf_file.FileMapping] = []
         self.file_page_size: Optional[int] = None
         self.pid: Optional[int] = None
         self.name: Optional[str] = None
@@ -52,30 +52,30 @@ class CoreNotes:
         fs/binfmt_elf.c writes no section headers (one where PN_XNUM needs it) and begins with these notes in this
         order; gcore writes through BFD, which gives every segment a section. QEMU's user-mode cores have neither.
         """
-        first = (elf_notes.NT_PRSTATUS, elf_notes.NT_PRPSINFO, elf_notes.NT_SIGINFO, elf_notes.NT_AUXV)
+        first = (elf_file.NT_PRSTATUS, elf_file.NT_PRPSINFO, elf_file.NT_SIGINFO, elf_file.NT_AUXV)
         if ("GDB", 0xFF000000) in order or self.elf.section_count > 1:
             return "gcore"
         return "kernel" if order[:4] == [("CORE", kind) for kind in first] else "other"
 
-    def _take(self, note: elf_notes.Note) -> None:
-        vectors = (elf_notes.OWN, elf_notes.NT_VECTORS)
-        if self.records and (note.owner, note.type) in (*elf_notes.REGISTER_NOTES, vectors):
+    def _take(self, note: elf_file.Note) -> None:
+        vectors = (elf_file.OWN, elf_file.NT_VECTORS)
+        if self.records and (note.owner, note.type) in (*elf_file.REGISTER_NOTES, vectors):
             # a thread's other notes follow its NT_PRSTATUS
             self._others[-1].append(target.RegisterSet(note.owner, note.type, note.data))
         if note.owner == "LINUX":
-            if note.type in (elf_notes.NT_386_TLS, elf_notes.NT_ARM_TLS) and self.records:
+            if note.type in (elf_file.NT_386_TLS, elf_file.NT_ARM_TLS) and self.records:
                 self.records[-1] = self.records[-1]._replace(tls=note.data)
-        elif note.owner == elf_notes.OWN:
+        elif note.owner == elf_file.OWN:
             self.own.setdefault(note.type, note.data)
         elif note.owner != "CORE":
             return
-        elif note.type == elf_notes.NT_PRSTATUS:
+        elif note.type == elf_file.NT_PRSTATUS:
             self._take_prstatus(note.data)
-        elif note.type == elf_notes.NT_PRPSINFO:
+        elif note.type == elf_file.NT_PRPSINFO:
             self._take_prpsinfo(note.data)
-        elif note.type == elf_notes.NT_AUXV:
+        elif note.type == elf_file.NT_AUXV:
             self.auxv_bytes = note.data
-        elif note.type == elf_notes.NT_FILE:
+        elif note.type == elf_file.NT_FILE:
             self._take_files(note.data)
 
     def _take_prstatus(self, data: bytes) -> None:
@@ -108,11 +108,11 @@ class CoreNotes:
         for (start, end, offset), name in zip(rows, names):
             if start >= end:
                 continue
-            self.files.append(elf_notes.FileMapping(start, end, offset * page, elf_notes.undeleted(os.fsdecode(name))))
+            self.files.append(elf_file.FileMapping(start, end, offset * page, elf_file.undeleted(os.fsdecode(name))))
 
     @property
     def auxv(self) -> dict[int, int]:
-        return elf_notes.parse_auxv(self.auxv_bytes, self.elf.pointer_size, self.elf.mark)
+        return elf_file.parse_auxv(self.auxv_bytes, self.elf.pointer_size, self.elf.mark)
 
     def register_sets(self) -> list[target.RegisterSets]:
         """Returns each thread's registers in the notes' order."""
@@ -138,7 +138,7 @@ _SHARED = ("/dev/zero", "/SYSV")
 def build_regions(
     segments: Sequence[Segment],
     readable_ends: Sequence[int],
-    files: Sequence[elf_notes.FileMapping],
+    files: Sequence[elf_file.FileMapping],
     auxv: Mapping[int, int],
     by_gcore: bool = False,
 ) -> list[target.Region]:
@@ -178,7 +178,7 @@ def _is_bare(segment: Segment) -> bool:
     return not segment.file_size and not segment.flags & (PF_W | PF_X)
 
 
-def _left_out(rows: Sequence[elf_notes.FileMapping], regions: Sequence[target.Region]) -> Iterator[target.Region]:
+def _left_out(rows: Sequence[elf_file.FileMapping], regions: Sequence[target.Region]) -> Iterator[target.Region]:
     """Returns mappings in NT_FILE that no segment covers: gcore leaves read-only file mappings out."""
     covered = target.RegionIndex(regions)
     for row in rows:
@@ -200,11 +200,11 @@ def _left_out(rows: Sequence[elf_notes.FileMapping], regions: Sequence[target.Re
 class _Names:
     """Names for address ranges."""
 
-    def __init__(self, rows: Sequence[elf_notes.FileMapping], auxv: Mapping[int, int]) -> None:
+    def __init__(self, rows: Sequence[elf_file.FileMapping], auxv: Mapping[int, int]) -> None:
         self.rows = rows
         self.starts = [row.start for row in rows]
-        stack = auxv.get(elf_notes.AT_EXECFN) or auxv.get(elf_notes.AT_RANDOM)
-        vdso = auxv.get(elf_notes.AT_SYSINFO_EHDR)
+        stack = auxv.get(elf_file.AT_EXECFN) or auxv.get(elf_file.AT_RANDOM)
+        vdso = auxv.get(elf_file.AT_SYSINFO_EHDR)
         # as in /proc/PID/maps; "[heap]" cannot be told, as no note holds the program break
         self.special: list[tuple[Optional[int], str]] = [(stack, "[stack]"), (vdso, "[vdso]")]
 
@@ -262,7 +262,7 @@ class CoreImage(Source):
         self.unpacked = self.held.unpacked
         self.size = self.held.size
         self._bytes = self.held.read
-        self._views: dict[int, Optional[memoryview]] = {}
+        self._views: dict[int, memoryview] = {}
         try:
             self._parse()
         except BaseException:
@@ -288,7 +288,7 @@ class CoreImage(Source):
         self.made_by = self.notes.made_by
         self.auxv = self.notes.auxv
         self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.records), default=None)
-        sizes = (self.auxv.get(elf_notes.AT_PAGESZ), self.notes.file_page_size)
+        sizes = (self.auxv.get(elf_file.AT_PAGESZ), self.notes.file_page_size)
         self.page_size = next((size for size in sizes if size in PAGE_SIZES), 4096)
 
     def _told(self) -> tuple[Optional[KernelFacts], bool]:
@@ -303,16 +303,15 @@ class CoreImage(Source):
         """Returns the file's bytes without its holes."""
         return min(os.fstat(self.file).st_blocks * 512, self.size) if self.file >= 0 else self.size
 
-    def all_notes(self) -> Iterator[elf_notes.Note]:
+    def all_notes(self) -> Iterator[elf_file.Note]:
         """Returns all notes, each byte once: a header costs nothing, and it or a note may claim a hole of any size."""
         read, left = 0, self._written
         for segment in sorted((s for s in self.elf.segments if s.type == PT_NOTE), key=lambda s: s.offset):
             start, end = max(segment.offset, read), min(segment.offset + segment.file_size, self.size)
             if start < end:
                 read = end
-                data = self.held.view(start, end - start)
-                notes = self._bytes(start, end - start) if data is None else data
-                for note in elf_notes.parse_notes(notes, self.elf.mark, segment.align, most=left):
+                notes = self.held.view(start, end - start)
+                for note in elf_file.parse_notes(notes, self.elf.mark, segment.align, most=left):
                     left -= len(note.data)
                     yield note
 
@@ -322,8 +321,7 @@ class CoreImage(Source):
 
     def close(self) -> None:
         for view in self._views.values():
-            if view is not None:
-                view.release()
+            view.release()
         self.held.close()
 
     def readable_end(self, segment: Segment) -> int:
@@ -415,7 +413,7 @@ class CoreImage(Source):
         if index not in self._views:
             self._views[index] = self.held.view(offset, limit - base)
         view = self._views[index]
-        return target.View(view, base, limit, self.file, offset=offset, forget=self.held.forget) if view else None
+        return target.View(view, base, limit, self.file, offset=offset, forget=self.held.forget)
 
     @cached_property
     def _regions(self) -> tuple[target.Region, ...]:
@@ -457,7 +455,7 @@ class CoreImage(Source):
     def random_bytes(self) -> bytes:
         """Returns the bytes at AT_RANDOM, which the kernel gives each process; empty if the file lacks them."""
         with suppress(MemoryReadError):
-            return self.read(self.auxv[elf_notes.AT_RANDOM], RANDOM_BYTES) if elf_notes.AT_RANDOM in self.auxv else b""
+            return self.read(self.auxv[elf_file.AT_RANDOM], RANDOM_BYTES) if elf_file.AT_RANDOM in self.auxv else b""
         return b""
 
     def environment(self) -> Optional[Mapping[str, str]]:
@@ -469,7 +467,7 @@ class CoreImage(Source):
         )
 
     def is_secure(self) -> Optional[bool]:
-        return elf_notes.is_secure(self.auxv)
+        return elf_file.is_secure(self.auxv)
 
     # loaded on demand: most commands on a core need no holes
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Callable, Iterator, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError
+from ...base.model import Statement
 from ..memory import Fill
 from ..target import MappingUse, Runs, Span, joined
 from .core_layout import CopiedRange, CoreLayout, ElfForm, Piece, ReservedRange, Slots, between, head_bytes
@@ -40,9 +41,10 @@ class NoRoomInMemory(ArenascopeError):
 
 
 class CopyBytes:
-    """Bytes of a core in memory, as CoreBytes. A private mapping: forked processes have it too."""
+    """Bytes of a core in memory. A private mapping: forked processes have it too."""
 
-    file, unpacked, shortage = -1, False, None
+    file, unpacked = -1, False
+    shortage: Optional[Statement] = None
 
     def __init__(self, size: int) -> None:
         """Raises OSError if so many addresses are not available."""

@@ -12,8 +12,8 @@ import struct
 from bisect import bisect_right
 from typing import Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
-from ..elf.elf_file import ET_CORE, MAGIC, PF_R, PF_W, PF_X, PN_XNUM, PT_LOAD, PT_NOTE, Segment
-from ..elf.elf_notes import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, FileMapping, Note
+from ..elf import elf_file
+from ..elf.elf_file import FileMapping, Note, Segment
 from ..target import MappingUse, Region, RegisterSets, Span, joined
 
 SIGINFO_BYTES = 128
@@ -55,19 +55,19 @@ class Who(NamedTuple):
 
 def head_bytes(form: ElfForm, segments: int) -> int:
     """Returns the size of the headers; too many segments for the field need a section header as well."""
-    more = form.section_header_bytes if segments >= PN_XNUM else 0
+    more = form.section_header_bytes if segments >= elf_file.PN_XNUM else 0
     return form.header_bytes + segments * form.program_header_bytes + more
 
 
 def head(form: ElfForm, segments: Sequence[Segment]) -> bytes:
     """Returns the ELF header and the program headers."""
-    many = len(segments) >= PN_XNUM
-    ident = MAGIC + bytes([form.word // 4, 1 if form.mark == "<" else 2, EV_CURRENT]) + bytes(9)
+    many = len(segments) >= elf_file.PN_XNUM
+    ident = elf_file.MAGIC + bytes([form.word // 4, 1 if form.mark == "<" else 2, EV_CURRENT]) + bytes(9)
     sections_at = form.header_bytes + len(segments) * form.program_header_bytes if many else 0
     address = "Q" if form.word == 8 else "I"
     elf = struct.pack(
         f"{form.mark}2HI3{address}I6H",
-        ET_CORE,
+        elf_file.ET_CORE,
         form.machine,
         EV_CURRENT,
         0,
@@ -76,7 +76,7 @@ def head(form: ElfForm, segments: Sequence[Segment]) -> bytes:
         0,
         form.header_bytes,
         form.program_header_bytes,
-        min(len(segments), PN_XNUM),
+        min(len(segments), elf_file.PN_XNUM),
         form.section_header_bytes if many else 0,
         1 if many else 0,
         0,
@@ -95,11 +95,11 @@ def _program_header(form: ElfForm, segment: Segment) -> bytes:
 
 
 def note_segment(offset: int, size: int) -> Segment:
-    return Segment(PT_NOTE, flags=0, offset=offset, address=0, file_size=size, memory_size=0, align=4)
+    return Segment(elf_file.PT_NOTE, flags=0, offset=offset, address=0, file_size=size, memory_size=0, align=4)
 
 
 def load_segment(flags: int, offset: int, address: int, file_size: int, memory_size: int, page: int) -> Segment:
-    return Segment(PT_LOAD, flags, offset, address, file_size=file_size, memory_size=memory_size, align=page)
+    return Segment(elf_file.PT_LOAD, flags, offset, address, file_size=file_size, memory_size=memory_size, align=page)
 
 
 def note_bytes(notes: Iterable[Note], mark: str) -> bytes:
@@ -116,18 +116,23 @@ def _padded(data: bytes) -> bytes:
 
 
 def process_notes(
-    form: ElfForm, who: Who, auxv: bytes, files: Sequence[FileMapping], page: int, threads: Sequence[RegisterSets]
+    form: ElfForm,
+    who: Who,
+    auxv: bytes,
+    files: Sequence[FileMapping],
+    page: int,
+    threads: Sequence[RegisterSets],
 ) -> Iterator[Note]:
     """Returns notes in the kernel's order: the process's notes stand among those of the first thread."""
     shared = (
-        Note("CORE", NT_PRPSINFO, _prpsinfo(form, who)),
-        Note("CORE", NT_SIGINFO, struct.pack(f"{form.mark}i", STOPPED_BY).ljust(SIGINFO_BYTES, b"\0")),
-        Note("CORE", NT_AUXV, auxv),
-        Note("CORE", NT_FILE, _files(form, files, page)),
+        Note("CORE", elf_file.NT_PRPSINFO, _prpsinfo(form, who)),
+        Note("CORE", elf_file.NT_SIGINFO, struct.pack(f"{form.mark}i", STOPPED_BY).ljust(SIGINFO_BYTES, b"\0")),
+        Note("CORE", elf_file.NT_AUXV, auxv),
+        Note("CORE", elf_file.NT_FILE, _files(form, files, page)),
     )
     first = True
     for thread in threads:
-        yield Note("CORE", NT_PRSTATUS, prstatus(form, thread, who.pid))
+        yield Note("CORE", elf_file.NT_PRSTATUS, prstatus(form, thread, who.pid))
         if first:
             yield from shared
         first = False
@@ -206,7 +211,11 @@ class PageStates(Protocol):
 
 
 def _flags(region: Region) -> int:
-    return (PF_R if region.readable else 0) | (PF_W if region.writable else 0) | (PF_X if region.executable else 0)
+    return (
+        (elf_file.PF_R if region.readable else 0)
+        | (elf_file.PF_W if region.writable else 0)
+        | (elf_file.PF_X if region.executable else 0)
+    )
 
 
 def whole_piece(region: Region, copied: Sequence[Span]) -> Piece:

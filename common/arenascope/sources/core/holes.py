@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 from ...base.model import HUGE_PAGES
 from ..elf.elf_file import PF_W, Segment
 from ..target import MappingUse, PageUse, Region, Residency, Runs, Span, joined
-from .open_core import CoreBytes, FileRange, data_within
+from .open_core import FileRange, data_within
 
 if TYPE_CHECKING:
     from .core_image import CoreImage
+    from .open_core import CoreBytes
 
 BLOCK = 1 << 20
 # how much data is searched for the zero page that proves whose holes these are

@@ -6,16 +6,16 @@ import mmap
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import TargetError
 from ...base.model import Statement
 from ..elf.elf_file import MAGIC
-from ..memory import Read
 from ..target import Span
 
 if TYPE_CHECKING:
     from .compressed import Say
+    from .core_in_memory import CopyBytes
 
 # first bytes, what it is, what makes a core of it
 _FOREIGN: Sequence[tuple[bytes, str, str]] = (
@@ -31,41 +31,6 @@ MOST_READ = 1 << 20
 """Longer pieces are copied from the mapping."""
 
 
-class CoreBytes(Protocol):
-    """Access to a core's bytes by offset, wherever they are."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def file(self) -> int:
-        """The descriptor of a local file; -1 if there is none."""
-
-    @property
-    def unpacked(self) -> bool: ...
-
-    @property
-    def shortage(self) -> Optional[Statement]:
-        """Why it could not be read whole."""
-
-    @property
-    def read(self) -> Read:
-        """Reads as many bytes as asked for, or as there are."""
-
-    def fill(self, block: memoryview, offset: int) -> int: ...
-
-    def view(self, offset: int, size: int) -> Optional[memoryview]:
-        """Returns the bytes without a copy; None if that is not possible."""
-
-    def data_within(self, at: int, end: int) -> Iterator[Span]:
-        """Returns the parts of [at, end) that are no hole; all of it if holes are not known."""
-
-    def forget(self) -> None:
-        """Drops pages seen in views, which are unlikely to be needed again."""
-
-    def close(self) -> None: ...
-
-
 class FileRange(NamedTuple):
     """A range that the file holds, `shift` bytes past its addresses."""
 
@@ -77,15 +42,16 @@ class FileRange(NamedTuple):
 class CoreFile:
     """A local file; if it was compressed, the unpacked one."""
 
-    file = -1
-
     def __init__(self, path: str, file: int, unpacked: bool = False, shortage: Optional[Statement] = None) -> None:
         """The descriptor is closed by `close` from then on."""
         self.map = _map(path, file)
-        self.file, self.size, self.unpacked, self.shortage = file, len(self.map), unpacked, shortage
+        self.file, self.size, self.unpacked = file, len(self.map), unpacked
+        self.shortage = shortage
+        """Why it could not be read whole."""
         self._views: list[memoryview] = []
 
     def read(self, offset: int, size: int) -> bytes:
+        """Reads as many bytes as asked for, or as there are."""
         data = os.pread(self.file, size, offset) if self.size > LARGE and size <= MOST_READ else b""
         # the mapping handles a file that was cut meanwhile
         return data if len(data) == size else self.map[offset : offset + size]
@@ -95,14 +61,17 @@ class CoreFile:
         return os.preadv(self.file, [block], offset)
 
     def view(self, offset: int, size: int) -> memoryview:
+        """Returns the bytes without a copy."""
         with memoryview(self.map) as whole:
             self._views.append(whole[offset : offset + size])
         return self._views[-1]
 
     def data_within(self, at: int, end: int) -> Iterator[Span]:
+        """Returns the parts of [at, end) that are no hole; all of it if holes are not known."""
         return data_within(self.file, at, end)
 
     def forget(self) -> None:
+        """Drops pages seen in views, which are unlikely to be needed again."""
         self.map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
@@ -114,6 +83,11 @@ class CoreFile:
             for view in self._views:
                 view.release()
             self.map.close()
+
+
+if TYPE_CHECKING:
+    CoreBytes = Union[CoreFile, CopyBytes]
+    """A core's bytes by offset, wherever they are."""
 
 
 def data_within(file: int, at: int, end: int) -> Iterator[Span]:

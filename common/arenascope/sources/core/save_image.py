@@ -15,24 +15,14 @@ from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
 from ...base.whole_file import PRIVATE, PartialFile
 from ...base.worker_pool import processors
-from ..elf.elf_file import MAGIC
-from ..elf.elf_notes import NT_386_TLS, NT_ARM_TLS, NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, OWN, Note
+from ..elf import elf_file
+from ..elf.elf_file import Note
 from ..elf.registers import without_values
 from ..elf.sysroot import open_regular
 from ..memory import Fill
 from ..target import MappingUse, Region, Residency, Runs, SavedCore, Span, joined
-from .core_layout import (
-    CopiedRange,
-    CoreLayout,
-    ElfForm,
-    FromFile,
-    Piece,
-    Slots,
-    head,
-    lay_out,
-    note_bytes,
-    note_segment,
-)
+from . import core_layout
+from .core_layout import CopiedRange, CoreLayout, Piece
 from .open_core import data_within
 from .saved_note import KernelFacts, mark
 
@@ -56,9 +46,9 @@ def _was_saved(path: str) -> bool:
     """Tells whether `save` made a file, which may then be replaced: by its note, at its end."""
     try:
         with open(open_regular(path), "rb") as file:
-            start = file.read(len(MAGIC))
+            start = file.read(len(elf_file.MAGIC))
             file.seek(max(0, os.fstat(file.fileno()).st_size - LAST_NOTES))
-            return start == MAGIC and OWN.encode() + b"\0" in file.read(LAST_NOTES)
+            return start == elf_file.MAGIC and elf_file.OWN.encode() + b"\0" in file.read(LAST_NOTES)
     except OSError:
         return False
 
@@ -68,7 +58,7 @@ class CoreWriter:
 
     block = BLOCK
     """Bytes copied at a time."""
-    slots: Optional[Slots] = None
+    slots: Optional[core_layout.Slots] = None
     """Places reserved in advance."""
     lost = Runs()
     """The offsets that could not be read."""
@@ -106,7 +96,10 @@ class CoreWriter:
         return sum(each.bytes for each in self.lost)
 
     def put_all(
-        self, layout: CoreLayout, copied: Sequence[CopiedRange], view: Callable[[int, int], memoryview]
+        self,
+        layout: CoreLayout,
+        copied: Sequence[CopiedRange],
+        view: Callable[[int, int], memoryview],
     ) -> None:
         """Writes what was `copied` before: from where in `view`, how much, and where to in the file."""
 
@@ -175,7 +168,7 @@ class CoreWriter:
 
     def finish(
         self,
-        form: ElfForm,
+        form: core_layout.ElfForm,
         layout: CoreLayout,
         moment: Optional[KernelFacts],
         open_file: OpenFile,
@@ -184,18 +177,18 @@ class CoreWriter:
         """Writes the rest, after the release, and returns how many bytes the file takes on the disk."""
         try:
             self._copy_files(layout.files, open_file)
-            last = note_bytes([mark(redacted)] if moment is None else moment.notes(), form.mark)
+            last = core_layout.note_bytes([mark(redacted)] if moment is None else moment.notes(), form.mark)
             self.put(last, layout.end)
             self.put(layout.notes, layout.notes_at)
-            segments = [*layout.segments, note_segment(layout.end, len(last))]
-            self.put(head(form, segments), 0)
+            segments = [*layout.segments, core_layout.note_segment(layout.end, len(last))]
+            self.put(core_layout.head(form, segments), 0)
             if self._partial is not None:
                 self._partial.finish()
             return self._taken
         except OSError as error:
             raise self._cannot(error) from error
 
-    def _copy_files(self, files: Sequence[FromFile], open_file: OpenFile) -> None:
+    def _copy_files(self, files: Sequence[core_layout.FromFile], open_file: OpenFile) -> None:
         # one after the other: a process may have more mappings of files than anybody may have files open
         for region, parts in groupby(files, attrgetter("region")):
             path = open_file(region)
@@ -302,7 +295,7 @@ class Copying:
 ARGUMENT_BYTES = 80
 NAME_BYTES = 16 + ARGUMENT_BYTES
 """The end of NT_PRPSINFO: the process's name, the command line."""
-KEPT_NOTES = (NT_AUXV, NT_FILE, NT_386_TLS, NT_ARM_TLS)
+KEPT_NOTES = (elf_file.NT_AUXV, elf_file.NT_FILE, elf_file.NT_386_TLS, elf_file.NT_ARM_TLS)
 
 
 def save_core(
@@ -315,8 +308,8 @@ def save_core(
     """Saves a core again. `residency` and `uses` are what the core itself tells. With `kept` all other memory becomes
     zeros."""
     with CoreWriter(path) as writer:
-        form = ElfForm(core.machine, core.pointer_size, core.elf.mark)
-        notes = [Note(each.owner, each.type, each.data) for each in core.all_notes() if each.owner != OWN]
+        form = core_layout.ElfForm(core.machine, core.pointer_size, core.elf.mark)
+        notes = [Note(each.owner, each.type, each.data) for each in core.all_notes() if each.owner != elf_file.OWN]
         moment = _moment(core, residency, uses)
         pieces = [*_pieces(core)]
         if kept is not None:
@@ -324,7 +317,7 @@ def save_core(
             pieces = [*_emptied(core, pieces, kept)]
             if moment is not None:
                 moment = moment._replace(environment=None, watched=None, timers=(), redacted=True)
-        layout = lay_out(form, pieces, note_bytes(notes, form.mark), core.page_size)
+        layout = core_layout.lay_out(form, pieces, core_layout.note_bytes(notes, form.mark), core.page_size)
         lost = writer.copy(layout, core.fill)
         words = writer.write_kept(layout, kept, core.read) if kept is not None else 0
         written = writer.finish(form, layout, moment, lambda region: None, redacted=kept is not None)
@@ -361,11 +354,11 @@ def _redacted(core: CoreImage, notes: Iterable[Note]) -> Iterator[Note]:
         if note.owner not in ("CORE", "LINUX"):
             continue
         data = note.data
-        if note.type == NT_PRSTATUS:
+        if note.type == elf_file.NT_PRSTATUS:
             yield note._replace(data=without_values(core.machine, core.pointer_size, data))
-        elif note.type == NT_PRPSINFO:
+        elif note.type == elf_file.NT_PRPSINFO:
             yield note._replace(data=data[:-NAME_BYTES] + _name(core, data[-NAME_BYTES:]).ljust(NAME_BYTES, b"\0"))
-        elif note.type == NT_SIGINFO:
+        elif note.type == elf_file.NT_SIGINFO:
             # si_signo and si_code: what follows is whatever the sender gave with it, or where memory was missing
             yield note._replace(data=data[:4] + bytes(4) + data[8:12] + bytes(max(0, len(data) - 12)))
         elif note.type in KEPT_NOTES:

@@ -13,7 +13,7 @@ from array import array
 from itertools import accumulate
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ..elf.elf_notes import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN, Note
+from ..elf.elf_file import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, OWN, Note
 from ..target import MappingUse, MemoryUse, PageUse, Region, Runs, SharedMemory, Span, Timer, Watched
 
 ALWAYS, SHARE = 16 << 20, 8

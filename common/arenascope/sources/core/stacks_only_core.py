@@ -10,8 +10,7 @@ from bisect import bisect_right
 from typing import Iterator, Sequence
 
 from ...base.errors import MemoryReadError
-from ..elf.elf_file import PF_R, PF_W, Segment
-from ..elf.elf_notes import NT_PRSTATUS, OWN, Note
+from ..elf.elf_file import NT_PRSTATUS, OWN, PF_R, PF_W, Note, Segment
 from ..target import Region, Span, joined
 from .core_image import CoreImage
 from .core_layout import ElfForm, head, head_bytes, load_segment, note_bytes, note_segment, prstatus

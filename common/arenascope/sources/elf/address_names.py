@@ -7,23 +7,14 @@ from __future__ import annotations
 
 import os
 import struct
+from abc import ABC, abstractmethod
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Collection, Iterator, NamedTuple, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Collection, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
 from ..target import Region, SymbolPlace
-from .elf_file import (
-    DEBUG_FOLDER,
-    LONGEST_NAME,
-    SHT_DYNSYM,
-    SHT_SYMTAB,
-    ElfFile,
-    Read,
-    Section,
-    find_debug_file,
-    module_build_id,
-    proven_files,
-)
+from . import elf_file
+from .elf_file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section
 from .modules import memory_end
 from .symbols import ENTRIES_LIMIT, FIELDS, SHN_UNDEF, STT_FILE, STT_TLS, symbol_form
 
@@ -32,7 +23,7 @@ if TYPE_CHECKING:
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
 ADDRESSED = (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
-DEBUG_FOLDERS = (DEBUG_FOLDER,)
+DEBUG_FOLDERS = (elf_file.DEBUG_FOLDER,)
 
 
 class NamedSymbol(NamedTuple):
@@ -49,20 +40,6 @@ def place_of(mangled: str, offset: int) -> SymbolPlace:
     from .demangle import demangle  # needed by few commands
 
     return SymbolPlace(demangle(mangled), offset)
-
-
-class NamedImage(Protocol):
-    """The fields of a Target that naming needs."""
-
-    @property
-    def read(self) -> Read: ...
-
-    def regions(self) -> Sequence[Region]: ...
-
-    def open_file(self, region: Region) -> Optional[str]: ...
-
-    def own_name(self, address: int) -> Optional[SymbolPlace]:
-        """Returns the debugger's own name of an address, mangled."""
 
 
 def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
@@ -93,96 +70,100 @@ def _is_program(run: Sequence[Region]) -> bool:
     return not run[0].offset and not run[0].shared and has_code
 
 
-def files_of(
-    image: NamedImage, region: Region, build_id: str, folders: Sequence[str], sysroot: Optional[str] = None
-) -> list[str]:
-    """Returns the files that may have a module's symbols: its separate debug file first, then the file itself."""
-    paths = find_debug_file(build_id, folders, sysroot), image.open_file(region)
-    return [path for path in paths if path is not None]
-
-
 def local_file(likely: Sequence[str]) -> Optional[str]:
     """Returns the first of these paths that exists for a mapping. It may be another file: the reader compares
     build-ids."""
     return next((path for path in likely if os.path.isfile(path)), None)
 
 
-class AddressNames:
-    """The names of one image, which keeps this object. It keeps no reference to the image, so that the image can be
-    freed at once."""
+class AddressNames(ABC):
+    """An image with the names of its addresses."""
+
+    read: Read
+
+    @abstractmethod
+    def regions(self) -> Sequence[Region]: ...
+
+    @abstractmethod
+    def open_file(self, region: Region) -> Optional[str]: ...
 
     def __init__(self, folders: Sequence[str], sysroot: Optional[str] = None) -> None:
+        """`folders` have separate files of symbols; below `sysroot` lie the files of the host that a core is from."""
         self._folders, self._sysroot = folders, sysroot
-        self._modules: Optional[list[list[Region]]] = None
+        self._file_runs: Optional[list[list[Region]]] = None
         self._tables: dict[int, tuple[list[int], list[NamedSymbol]]] = {}
         self._ends: dict[int, Optional[int]] = {}
         """The end of each module, by its start."""
         self._described: dict[int, Sequence[tuple[int, DebugEntries]]] = {}
 
-    def describe(self, image: NamedImage, address: int) -> Optional[SymbolPlace]:
-        """As in Target."""
-        module = self.module_at(image, address)
+    def own_name(self, address: int) -> Optional[SymbolPlace]:
+        """Returns the debugger's symbol at or before an address, mangled, and the distance past it: used if no file's
+        own table has one."""
+        return None
+
+    def describe(self, address: int) -> Optional[SymbolPlace]:
+        module = self.module_at(address)
         if module is not None:
-            found = self._search(image, module[0], address)
+            found = self._search(module[0], address)
             if found is not None:
                 return found
-        told = image.own_name(address)
+        told = self.own_name(address)
         if told is not None:
             return place_of(told.name, told.offset)
-        if module is None or not self._is_within(image, module, address):
+        if module is None or not self._is_within(module, address):
             return None
         return SymbolPlace(os.path.basename(module[0].path), address - module[0].start, in_file=True)
 
-    def module_at(self, image: NamedImage, address: int) -> Optional[Sequence[Region]]:
+    def module_at(self, address: int) -> Optional[Sequence[Region]]:
         """Returns the mappings of the file that has this address."""
-        return next((each for each in self._runs(image) if each[0].start <= address < each[-1].end), None)
+        return next((each for each in self._runs() if each[0].start <= address < each[-1].end), None)
 
-    def programs(self, image: NamedImage) -> list[Sequence[Region]]:
+    def programs(self) -> list[Sequence[Region]]:
         """Returns programs_of, with the nameless mapping behind each."""
-        return list(filter(_is_program, self._runs(image)))
+        return list(filter(_is_program, self._runs()))
 
-    def _is_within(self, image: NamedImage, module: Sequence[Region], address: int) -> bool:
+    def _is_within(self, module: Sequence[Region], address: int) -> bool:
         """Tells whether it is the file's own: other memory may lie right after its .bss, in the same mapping."""
         if module[-1].path or address < module[-1].start:
             return True
         start = module[0].start
         if start not in self._ends:
-            self._ends[start] = memory_end(image.read, start)
+            self._ends[start] = memory_end(self.read, start)
         end = self._ends[start]
         return end is None or address < end
 
-    def _runs(self, image: NamedImage) -> list[list[Region]]:
+    def _runs(self) -> list[list[Region]]:
         """Returns each file's mappings, with the nameless one right after them: its .bss."""
-        if self._modules is None:
-            regions = image.regions()
+        if self._file_runs is None:
+            regions = self.regions()
             nameless = {region.start: region for region in regions if not region.path}
             runs = modules_of(regions)
-            self._modules = [[*run, nameless[run[-1].end]] if run[-1].end in nameless else run for run in runs]
-        return self._modules
+            self._file_runs = [[*run, nameless[run[-1].end]] if run[-1].end in nameless else run for run in runs]
+        return self._file_runs
 
-    def symbol_at(self, image: NamedImage, address: int) -> Optional[NamedSymbol]:
+    def symbol_at(self, address: int) -> Optional[NamedSymbol]:
         """Returns the symbol that covers an address, only from the tables of the file that is mapped there."""
-        module = self.module_at(image, address)
-        return self._covering(image, module[0], address) if module is not None else None
+        module = self.module_at(address)
+        return self._covering(module[0], address) if module is not None else None
 
-    def address_of(self, image: NamedImage, mangled: str, beside: int) -> Optional[int]:
+    def address_of(self, mangled: str, beside: int) -> Optional[int]:
         """Returns the address of a symbol in the module that has the address `beside`, or of a compiler's variant:
         "f.cold"."""
-        module = self.module_at(image, beside)
-        names = self._table(image, module[0])[1] if module is not None else ()
+        module = self.module_at(beside)
+        names = self._table(module[0])[1] if module is not None else ()
         part = mangled + "."
         return next((each.value for each in names if each.text == mangled or each.text.startswith(part)), None)
 
-    def symbols_with(self, image: NamedImage, part: str, beside: int) -> list[NamedSymbol]:
+    def symbols_with(self, part: str, beside: int) -> list[NamedSymbol]:
         """Returns the symbols in the module that has the address `beside` whose mangled names contain this."""
-        module = self.module_at(image, beside)
-        names = self._table(image, module[0])[1] if module is not None else ()
+        module = self.module_at(beside)
+        names = self._table(module[0])[1] if module is not None else ()
         return [each for each in names if part in each.text]
 
-    def source_of(self, image: NamedImage, symbol: NamedSymbol, beside: int) -> Optional[str]:
+    def source_of(self, symbol: NamedSymbol, beside: int) -> Optional[str]:
         """Returns the source file of a local symbol in the module that has the address `beside`."""
-        module = self.module_at(image, beside)
-        for file in self._files(image, module[0]) if module is not None else ():
+        module = self.module_at(beside)
+        for file in self._files(module[0]) if module is not None else ():
             bias = module[0].start - file.first_address if module is not None else 0
             # the value of a thread-local one is no address
             source = source_of(file, symbol.text, {symbol.value, symbol.value - bias})
@@ -190,75 +171,81 @@ class AddressNames:
                 return source
         return None
 
-    def described_at(self, image: NamedImage, address: int) -> Optional[tuple[int, DescribedVariable]]:
-        """As in WithSymbols."""
-        module = self.module_at(image, address)
+    def described_at(self, address: int) -> Optional[tuple[int, DescribedVariable]]:
+        """Returns the static variable that begins there, from debug information of the very file that is mapped there,
+        which is read here; and where its module begins."""
+        module = self.module_at(address)
         start = module[0].start if module is not None else 0
-        described = self._entries_of(image, module[0]) if module is not None else ()
+        described = self._entries_of(module[0]) if module is not None else ()
         found = (entries.variable_at(address - bias) for bias, entries in described)
         return next(((start, each) for each in found if each is not None), None)
 
-    def described_class(self, image: NamedImage, name: str, beside: int) -> Optional[DescribedClass]:
-        """As in WithSymbols."""
-        module = self.module_at(image, beside)
-        described = self._entries_of(image, module[0]) if module is not None else ()
+    def described_class(self, name: str, beside: int) -> Optional[DescribedClass]:
+        """Returns an instance of a class template, likewise, in the module that has the address `beside`."""
+        module = self.module_at(beside)
+        described = self._entries_of(module[0]) if module is not None else ()
         found = (entries.class_named(name) for _, entries in described)
         return next((each for each in found if each is not None), None)
 
-    def _entries_of(self, image: NamedImage, start: Region) -> Sequence[tuple[int, DebugEntries]]:
+    def _entries_of(self, start: Region) -> Sequence[tuple[int, DebugEntries]]:
         """Yields entries, each with what the loader added to its addresses."""
         if start.start not in self._described:
             from .debug_entries import debug_entries_of  # only LLDB asks for what it does not tell itself
 
-            files = ((start.start - each.first_address, debug_entries_of(each)) for each in self._files(image, start))
+            files = ((start.start - each.first_address, debug_entries_of(each)) for each in self._files(start))
             self._described[start.start] = [(bias, entries) for bias, entries in files if entries is not None]
         return self._described[start.start]
 
-    def thread_symbols(self, image: NamedImage) -> list[tuple[int, NamedSymbol]]:
+    def thread_symbols(self) -> list[tuple[int, NamedSymbol]]:
         """Returns thread-local variables with their modules' first addresses; without the C library's own."""
         found: list[tuple[int, NamedSymbol]] = []
-        for module in self._runs(image):
+        for module in self._runs():
             if module[0].finds_malloc or not _is_program(module):
                 continue
-            symbols = (names_of(file, (STT_TLS,)) for file in self._files(image, module[0]))
+            symbols = (names_of(file, (STT_TLS,)) for file in self._files(module[0]))
             found += [(module[0].start, each) for each in next(filter(None, symbols), ())]
         return found
 
-    def functions(self, image: NamedImage, start: Region) -> list[int]:
+    def functions(self, start: Region) -> list[int]:
         """Returns the starts of functions in the module that begins there."""
-        for file in self._files(image, start):
+        for file in self._files(start):
             bias = start.start - file.first_address
             found = [each.value + bias for each in names_of(file, (STT_FUNC,))]
             if found:
                 return found
         return []
 
-    def _files(self, image: NamedImage, start: Region) -> Iterator[ElfFile]:
+    def _files(self, start: Region) -> Iterator[ElfFile]:
         """Returns files that are proven to have the symbols of the module that begins there."""
-        build_id = module_build_id(image.read, start.start)
+        build_id = elf_file.module_build_id(self.read, start.start)
         if build_id is not None:
-            paths = files_of(image, start, build_id, self._folders, sysroot=self._sysroot)
-            yield from proven_files(paths, build_id)
+            paths = AddressNames.symbol_files(self, start, build_id)
+            yield from elf_file.proven_files(paths, build_id)
 
-    def _search(self, image: NamedImage, start: Region, address: int) -> Optional[SymbolPlace]:
-        name = self._covering(image, start, address)
+    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
+        """Returns the files that may have a module's symbols: its separate debug file first, then the file itself."""
+        paths = elf_file.find_debug_file(build_id, self._folders, self._sysroot), self.open_file(region)
+        return [path for path in paths if path is not None]
+
+    def _search(self, start: Region, address: int) -> Optional[SymbolPlace]:
+        name = self._covering(start, address)
         return place_of(name.text, address - name.value) if name is not None else None
 
-    def _covering(self, image: NamedImage, start: Region, address: int) -> Optional[NamedSymbol]:
-        values, names = self._table(image, start)
+    def _covering(self, start: Region, address: int) -> Optional[NamedSymbol]:
+        values, names = self._table(start)
         place = bisect_right(values, address) - 1
         if place < 0 or not values[place] <= address < values[place] + max(1, names[place].size):
             return None
         return names[place]
 
-    def _table(self, image: NamedImage, start: Region) -> tuple[list[int], list[NamedSymbol]]:
+    def _table(self, start: Region) -> tuple[list[int], list[NamedSymbol]]:
         if start.start not in self._tables:
-            names = sorted(self._load(image, start), key=lambda each: (each.value, -len(each.text), each.text))
+            names = sorted(self._load(start), key=lambda each: (each.value, -len(each.text), each.text))
             self._tables[start.start] = [each.value for each in names], names
         return self._tables[start.start]
 
-    def _load(self, image: NamedImage, start: Region) -> Iterator[NamedSymbol]:
-        for file in self._files(image, start):
+    def _load(self, start: Region) -> Iterator[NamedSymbol]:
+        for file in self._files(start):
             bias = start.start - file.first_address
             try:
                 names = [name._replace(value=name.value + bias) for name in _names(file)]
@@ -267,47 +254,6 @@ class AddressNames:
             if names:
                 yield from names
                 return
-
-
-class _HasNaming(NamedImage, Protocol):
-    _naming: AddressNames
-
-
-class WithSymbols:
-    """An image's symbol tables, as far as more than names is needed."""
-
-    def symbol_at(self: _HasNaming, address: int) -> Optional[NamedSymbol]:
-        """Returns the symbol that covers an address, from the table of the very file that is mapped there."""
-        return self._naming.symbol_at(self, address)
-
-    def address_of(self: _HasNaming, mangled: str, beside: int) -> Optional[int]:
-        """Returns the address of a symbol in the module that has the address `beside`."""
-        return self._naming.address_of(self, mangled, beside)
-
-    def symbols_with(self: _HasNaming, part: str, beside: int) -> list[NamedSymbol]:
-        """Returns the symbols in the module that has the address `beside` whose mangled names contain this."""
-        return self._naming.symbols_with(self, part, beside)
-
-    def source_of(self: _HasNaming, symbol: NamedSymbol, beside: int) -> Optional[str]:
-        """Returns the source file of a local symbol in the module that has the address `beside`, without folders."""
-        return self._naming.source_of(self, symbol, beside)
-
-    def described_at(self: _HasNaming, address: int) -> Optional[tuple[int, DescribedVariable]]:
-        """Returns the static variable that begins there, from debug information of the very file that is mapped there,
-        which is read here; and where its module begins."""
-        return self._naming.described_at(self, address)
-
-    def described_class(self: _HasNaming, name: str, beside: int) -> Optional[DescribedClass]:
-        """Returns an instance of a class template, likewise, in the module that has the address `beside`."""
-        return self._naming.described_class(self, name, beside)
-
-    def thread_symbols(self: _HasNaming) -> list[tuple[int, NamedSymbol]]:
-        """Returns thread-local variables with their modules' first addresses; without the C library's own."""
-        return self._naming.thread_symbols(self)
-
-    def functions(self: _HasNaming, module: Region) -> list[int]:
-        """Returns the starts of functions in the module with this first mapping."""
-        return self._naming.functions(self, module)
 
 
 def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[NamedSymbol]:
@@ -334,7 +280,7 @@ def source_of(file: ElfFile, name: str, values: Collection[int]) -> Optional[str
             elif value in values and info in (STT_OBJECT, STT_TLS) and source is not None:
                 at = strings + place
                 if file.data[at : at + len(wanted)] == wanted:
-                    end = file.data.find(b"\0", strings + source, strings + source + LONGEST_NAME)
+                    end = file.data.find(b"\0", strings + source, strings + source + elf_file.LONGEST_NAME)
                     return file.data[strings + source : max(end, 0)].decode("utf-8", "replace") or None
     except (ArenascopeError, struct.error, IndexError):
         pass
@@ -361,7 +307,7 @@ def _entries(file: ElfFile, table: Section, kinds: Sequence[int]) -> Iterator[Na
     for place, value, size, info, section in map(FIELDS[form.size], whole):
         if info & 15 in kinds and section != SHN_UNDEF and (value or info & 15 == STT_TLS):
             at = strings + place
-            end = file.data.find(b"\0", at, at + LONGEST_NAME)
+            end = file.data.find(b"\0", at, at + elf_file.LONGEST_NAME)
             if end < 0:
                 continue
             left -= end - at

@@ -7,8 +7,7 @@ import struct
 from typing import Callable, Iterable, Optional
 
 from ...base.errors import MemoryReadError
-from .elf_file import Read
-from .elf_notes import AT_ENTRY, AT_EXECFN, AT_PHDR, AT_PHNUM, AT_PLATFORM, AT_RANDOM
+from .elf_file import AT_ENTRY, AT_EXECFN, AT_PHDR, AT_PHNUM, AT_PLATFORM, AT_RANDOM, Read
 
 CORRECTED = (AT_PHDR, AT_PHNUM, AT_ENTRY, AT_EXECFN)
 """Entries that ld.so corrects in the vector if it was started as the program itself."""

@@ -14,8 +14,8 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 from ...base.errors import ArenascopeError, MemoryReadError
 from ..memory import Memory
 from ..target import Region, Span, Target, joined
-from .elf_file import PF_R, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, PT_TLS, SHT_SYMTAB, Elf, ElfFile, Read, Segment
-from .elf_notes import AT_BASE, AT_EXECFN, AT_PHDR
+from . import elf_file
+from .elf_file import PF_R, PF_W, PF_X, Elf, ElfFile, Read, Segment
 from .environment import read_string
 from .symbols import LONGEST_DYNAMIC, dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
 
@@ -39,12 +39,12 @@ class Loaded(NamedTuple):
 
 def loaded_regions(memory: Memory, auxv: Mapping[int, int], page: int) -> Sequence[Region]:
     """Returns the mappings of the program and its libraries in address order; empty if the image does not tell."""
-    if not auxv.get(AT_PHDR):
+    if not auxv.get(elf_file.AT_PHDR):
         return ()
     try:
-        program = Elf(memory.read, auxv[AT_PHDR] - HEADER_BYTES[memory.pointer_size], mapped=True)
+        program = Elf(memory.read, auxv[elf_file.AT_PHDR] - HEADER_BYTES[memory.pointer_size], mapped=True)
         regions = list(_mappings(program, _program_path(memory, auxv), page))
-        dynamic = next((segment for segment in program.segments if segment.type == PT_DYNAMIC), None)
+        dynamic = next((segment for segment in program.segments if segment.type == elf_file.PT_DYNAMIC), None)
         debug = dynamic_tags(program, dynamic).get(DT_DEBUG) if dynamic else None
         libraries = list(_libraries(memory, debug)) if debug else []
     except ArenascopeError:
@@ -63,9 +63,9 @@ def named_regions(memory: Memory, auxv: Mapping[int, int], regions: Sequence[Reg
 
     A module reaches from its load address through its dynamic section to the writable mapping after that.
     """
-    debug = _find_debug(memory, auxv.get(AT_BASE, 0), regions)
+    debug = _find_debug(memory, auxv.get(elf_file.AT_BASE, 0), regions)
     modules = {library.base: library for library in _libraries(memory, debug)} if debug else {}
-    headers = auxv.get(AT_PHDR, 0)
+    headers = auxv.get(elf_file.AT_PHDR, 0)
     program = next((region.start for region in regions if region.contains(headers)), None)
     if program is not None:
         modules[program] = Loaded(program, _program_path(memory, auxv), program)
@@ -110,7 +110,7 @@ def _find_debug(memory: Memory, base: int, regions: Sequence[Region]) -> Optiona
 
 
 def _program_path(memory: Memory, auxv: Mapping[int, int]) -> str:
-    return _path_at(memory, auxv.get(AT_EXECFN, 0))
+    return _path_at(memory, auxv.get(elf_file.AT_EXECFN, 0))
 
 
 def _path_at(memory: Memory, address: int) -> str:
@@ -141,14 +141,18 @@ def _mappings(elf: Elf, path: str, page: int) -> Iterator[Region]:
     """Returns the mappings that the kernel and ld.so make of program headers: the file's part, and anonymous memory
     after it (bss)."""
     for segment in elf.segments:
-        if segment.type != PT_LOAD or not segment.memory_size:
+        if segment.type != elf_file.PT_LOAD or not segment.memory_size:
             continue
         start = elf.bias + segment.address
         first, file_end, end = (
             edge & -page
             for edge in (start, start + segment.file_size + page - 1, start + segment.memory_size + page - 1)
         )
-        mode = (bool(segment.flags & PF_R), bool(segment.flags & PF_W), bool(segment.flags & PF_X))
+        mode = (
+            bool(segment.flags & PF_R),
+            bool(segment.flags & PF_W),
+            bool(segment.flags & PF_X),
+        )
         if segment.file_size:
             yield Region(first, file_end, *mode, path=path, offset=segment.offset & -page)
         if end > file_end:
@@ -243,7 +247,7 @@ class Modules:
         """Returns the names that the file's own symbol tables have, with the addresses that it was linked for."""
         try:
             with ElfFile(self.file_of(module) or "") as file:
-                if all(section.type != SHT_SYMTAB for section in file.sections):
+                if all(section.type != elf_file.SHT_SYMTAB for section in file.sections):
                     return {}
                 return {name: symbols[0].value for name, symbols in find_symbols(file, names).items()}
         except (ArenascopeError, struct.error):
@@ -337,7 +341,7 @@ class Modules:
     def _has_tls(self, module: Module) -> bool:
         try:
             elf = Elf(lambda address, size: self.read(module, address, size), module.base, mapped=True)
-            return any(segment.type == PT_TLS and segment.memory_size for segment in elf.segments)
+            return any(segment.type == elf_file.PT_TLS and segment.memory_size for segment in elf.segments)
         except (ArenascopeError, struct.error):
             return False
 
@@ -357,7 +361,7 @@ class Modules:
         if self.program is None:
             return
         for segment in Elf(self.target.read, self.program.base, mapped=True).segments:
-            if segment.type == PT_DYNAMIC:
+            if segment.type == elf_file.PT_DYNAMIC:
                 bias = self.program.base if segment.address < self.program.base else 0
                 yield LinkedPlace(segment.address + bias, segment.memory_size, words=True)
                 yield from self._as_in_file(self.program, segment, segment.address + bias)
@@ -392,7 +396,7 @@ class Modules:
         """Returns DT_DEBUG's value: ld.so writes it only into the program."""
         try:
             elf = Elf(self.target.read, module.base, mapped=True)
-            dynamic = next((segment for segment in elf.segments if segment.type == PT_DYNAMIC), None)
+            dynamic = next((segment for segment in elf.segments if segment.type == elf_file.PT_DYNAMIC), None)
             return dynamic_tags(elf, dynamic).get(DT_DEBUG, 0) if dynamic else 0
         except (ArenascopeError, struct.error):
             return 0
@@ -402,7 +406,7 @@ def memory_end(read: Read, start: int) -> Optional[int]:
     """Returns the end of the mapped file's memory by its program headers; None: they cannot be read."""
     try:
         elf = Elf(read, start, mapped=True)
-        return max(elf.bias + each.address + each.memory_size for each in elf.segments if each.type == PT_LOAD)
+        return max(elf.bias + each.address + each.memory_size for each in elf.segments if each.type == elf_file.PT_LOAD)
     except MemoryReadError:
         return None
     except (ArenascopeError, struct.error, ValueError):

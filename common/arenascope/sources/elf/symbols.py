@@ -8,19 +8,8 @@ from operator import itemgetter
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
-from .elf_file import (
-    EM_ALPHA,
-    EM_S390,
-    PT_DYNAMIC,
-    SHT_DYNSYM,
-    SHT_SYMTAB,
-    Elf,
-    ElfFile,
-    Read,
-    Section,
-    Segment,
-    proven_files,
-)
+from . import elf_file
+from .elf_file import EM_ALPHA, EM_S390, Elf, ElfFile, Read, Section
 
 STT_SECTION, STT_FILE, STT_TLS = 3, 4, 6
 SHN_UNDEF, SHN_ABS = 0, 0xFFF1
@@ -57,7 +46,7 @@ def find_symbols(elf: ElfFile, names: Iterable[str]) -> dict[str, list[ElfSymbol
     chooses, by size for one. Names without a definition are left out.
     """
     by_name: dict[str, list[ElfSymbol]] = {}
-    for kind in (SHT_SYMTAB, SHT_DYNSYM):
+    for kind in (elf_file.SHT_SYMTAB, elf_file.SHT_DYNSYM):
         for section in elf.sections:
             missing = [name for name in names if name not in by_name]
             if section.type == kind and missing:
@@ -70,7 +59,7 @@ def tls_offsets(paths: Iterable[str], build_id: str, names: Sequence[str]) -> di
 
     Only files of that build-id count, and only names that one variable has: a static program may have its own.
     """
-    for file in proven_files(paths, build_id):
+    for file in elf_file.proven_files(paths, build_id):
         try:
             symbols = find_symbols(file, names)
         except ArenascopeError:
@@ -150,7 +139,7 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
     image does not hold the tables (a core that leaves out text) and TargetError if there is no module.
     """
     elf = Elf(read, base, mapped=True, name=f"what lies at {base:#x}")
-    dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
+    dynamic = next((s for s in elf.segments if s.type == elf_file.PT_DYNAMIC), None)
     if dynamic is None:
         return {}
     tables = _DynamicTables(elf, dynamic_tags(elf, dynamic))
@@ -165,14 +154,14 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
 def dynamic_strings(read: Read, base: int) -> bytes:
     """Returns the names that the module loaded at `base` exports or imports; raises as above."""
     elf = Elf(read, base, mapped=True, name=f"what lies at {base:#x}")
-    dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
+    dynamic = next((s for s in elf.segments if s.type == elf_file.PT_DYNAMIC), None)
     if dynamic is None:
         raise TargetError(f"what lies at {base:#x} is linked for itself")
     tags = dynamic_tags(elf, dynamic)
     return _DynamicTables(elf, tags).strings if {DT_STRTAB, DT_STRSZ} <= tags.keys() else b""
 
 
-def dynamic_tags(elf: Elf, dynamic: Segment) -> dict[int, int]:
+def dynamic_tags(elf: Elf, dynamic: elf_file.Segment) -> dict[int, int]:
     """The entries of the dynamic section of a module in memory, by tag."""
     word = "I" if elf.pointer_size == 4 else "Q"
     size = min(dynamic.memory_size, LONGEST_DYNAMIC) // (2 * elf.pointer_size) * 2 * elf.pointer_size

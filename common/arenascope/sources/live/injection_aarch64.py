@@ -10,8 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Mapping, Optional, Sequence
 
-from ..elf.elf_file import EM_AARCH64
-from ..elf.elf_notes import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
+from ..elf.elf_file import EM_AARCH64, NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
 from ..elf.registers import GENERAL
 from ..memory import Memory
 from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, InjectedCall, Registers, Sets, Thread

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Mapping, Optional, Sequence
 
-from ..elf.elf_file import EM_X86_64
-from ..elf.elf_notes import NT_X86_XSTATE
+from ..elf.elf_file import EM_X86_64, NT_X86_XSTATE
 from ..elf.registers import GENERAL
 from ..memory import Memory
 from . import procfiles

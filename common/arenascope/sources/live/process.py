@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 from ...base.errors import MemoryReadError, TargetError
 from ...sources import target
 from ..elf import environment
-from ..elf.elf_file import MAGIC
-from ..elf.elf_notes import AT_PAGESZ, is_secure, parse_auxv
+from ..elf.elf_file import AT_PAGESZ, MAGIC, is_secure, parse_auxv
 from ..elf.sysroot import open_regular
 from ..live import procfiles
 from ..source import Source

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ..elf.elf_notes import undeleted
+from ..elf.elf_file import undeleted
 from .procfiles import PF_KTHREAD, name_of, named_stat, read_bytes, status_row
 
 

@@ -9,7 +9,7 @@ from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Union, ov
 
 from ...base.errors import TargetError
 from ...base.model import HUGE_PAGES
-from ..elf.elf_notes import undeleted
+from ..elf.elf_file import undeleted
 from ..target import MappingUse, MemoryUse, Region, Span
 
 READ, WRITE, EXECUTE, SHARED = b"rwxs"

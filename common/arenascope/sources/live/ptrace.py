@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Optional, Sequence
 
 from ...base.errors import TargetError
-from ..elf.elf_notes import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
+from ..elf.elf_file import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
 from . import procfiles
 from .procfiles import holding_hint
 from .sigstop import Wait

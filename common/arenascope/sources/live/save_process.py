@@ -12,7 +12,6 @@ from ...base.errors import TargetError
 from ..core.core_image import CoreImage
 from ..core.core_in_memory import MemoryWriter, NoRoomInMemory, slots_for
 from ..core.core_layout import ElfForm, Piece, Who, first_notes, lay_out, may_have_own, pieces_of, whole_piece
-from ..core.open_core import CoreBytes
 from ..core.save_image import CoreWriter
 from ..core.saved_note import KernelFacts
 from ..elf.address_names import local_file
@@ -23,6 +22,7 @@ from .pagemap import PagemapResidency
 from .shared_memory import SharedFiles
 
 if TYPE_CHECKING:
+    from ..core.open_core import CoreBytes
     from .process import ProcessImage
 
 

@@ -13,7 +13,7 @@ import time
 from typing import Optional, Sequence
 
 from ...base.errors import TargetError
-from ..elf.elf_notes import NT_PRSTATUS
+from ..elf.elf_file import NT_PRSTATUS
 from . import procfiles
 from .messages import Answer, CallEnded, GetStands, MakeCall, Order, Ran, RunAlone, Stands
 from .ptrace import PTRACE_INTERRUPT, Ptracer
