@@ -35,7 +35,7 @@ def open_files(door: Union[Gdb, Lldb]) -> dict[str, Any]:
     return {"do": f"python {statements}; print(value)"} if door is GDB else {"python": statements}
 
 
-@pytest.mark.parametrize("kind", ["live", "core"])
+@pytest.mark.parametrize("kind", ["live", *in_full("core")])
 def test_no_look_leaves_a_file_open(door: Union[Gdb, Lldb], subject: Subject, kind: str) -> None:
     image: Image = Live(subject.pid, subject.program) if kind == "live" else Core(subject.gcore(), subject.program)
     once = [{"do": f"heap {look}"} for look in LOOKS]
@@ -73,7 +73,7 @@ def descriptors() -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("kind", ["live", pytest.param("core", marks=pytest.mark.full)])
+@pytest.mark.parametrize("kind", ["live", *in_full("core")])
 @pytest.mark.usefixtures("without_collector")
 def test_every_command_closes_what_it_opened(kinds: Subject, tmp_path: Path, kind: str) -> None:
     """Also what knows itself by a circle of references, which nothing but the collector finds: it is switched off."""

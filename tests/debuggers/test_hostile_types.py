@@ -11,11 +11,11 @@ from doors import GDB, LOAD
 from hostile_programs import PROGRAMS
 from lldb_door import LLDB_LOAD, LLDBS
 from looks import HERE, ROOT, opened, run
+from marks import in_full
 from subjects import Subject
 
 SECONDS = 10
 """Of the processor."""
-ALWAYS = {"unions", "typedefs-in-a-circle", "functions-without-names"}
 GDB_CRASHES = {"array-of-itself", "pointer-to-itself", "function-of-itself"}
 """As it does when it prints such a type."""
 LLDB_CRASHES = {
@@ -31,7 +31,12 @@ LLDB_CRASHES = {
 """As it does when it prints such a type."""
 LLDB_HANGS = {"nested-55", "nested-by-8", "nested-of-no-size", "unions"}
 """Asked for the size of such a type, which nobody can do without, LLDB 16 to 22 never end."""
-NAMES = [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.full) for name in PROGRAMS]
+
+
+def each_after(*names: str) -> pytest.MarkDecorator:
+    """`make test` has these programs, `make test-all` each."""
+    others = [name for name in PROGRAMS if name not in names]
+    return pytest.mark.parametrize("name", [*names, *in_full(*others)])
 
 
 def took(words: list[object]) -> tuple[int, str]:
@@ -46,7 +51,7 @@ def is_complete(said: str) -> bool:
     return bool(json.loads(document)["complete"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_after("unions", "typedefs-in-a-circle", "functions-without-names")
 def test_in_the_shell(name: str, tmp_path: Path) -> None:
     with Subject(str(PROGRAMS[name]().build(tmp_path, name))) as subject:
         for command in ("types", "containers", "owners"):
@@ -57,7 +62,7 @@ def test_in_the_shell(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.debugger
 @pytest.mark.needs_gdb
-@pytest.mark.parametrize("name", NAMES)
+@each_after("unions")
 def test_in_gdb(name: str, tmp_path: Path) -> None:
     opened(GDB)
     with Subject(str(PROGRAMS[name]().build(tmp_path, name))) as subject:
@@ -72,7 +77,7 @@ def test_in_gdb(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.debugger
 @pytest.mark.needs_lldb
-@pytest.mark.parametrize("name", NAMES)
+@each_after("functions-without-names")
 def test_in_lldb(name: str, tmp_path: Path) -> None:
     lldb = opened(LLDBS[-1])
     if name in LLDB_HANGS:
