@@ -7,12 +7,9 @@ import signal
 from collections import deque
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Callable, Generic, Optional, Protocol, Sequence, TypeVar, cast
+from typing import Callable, Generic, Optional, Sequence, TypeVar, cast
 
 from .errors import ArenascopeError
-
-if TYPE_CHECKING:
-    from queue import SimpleQueue
 
 T = TypeVar("T")
 
@@ -74,33 +71,22 @@ class BackgroundWork(Work[T]):
             self.do()
 
 
-class Doing(Protocol):
-    def do(self) -> None: ...
-
-
-AnyWork = TypeVar("AnyWork", bound=Doing)
-
-
 class Worker:
     """A thread that does one piece of work after another."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Optional[Doing]] = SimpleQueue()
+        self._queue: SimpleQueue[Optional[_Block]] = SimpleQueue()
         start(partial(_work_off, self._queue))
 
     def __del__(self) -> None:
         self._queue.put(None)
 
-    def begin(self, work: AnyWork) -> AnyWork:
+    def begin(self, work: _Block) -> None:
         self._queue.put(work)
-        return work
 
 
-def _work_off(queue: SimpleQueue[Optional[Doing]]) -> None:
-    while True:
-        work = queue.get()
-        if work is None:
-            return
+def _work_off(queue: SimpleQueue[Optional[_Block]]) -> None:
+    while (work := queue.get()) is not None:
         work.do()
 
 
@@ -181,7 +167,8 @@ class ReadAhead:
         spare = [buffer for buffer in self._buffers if id(buffer) not in used]
         block = _Block(self._fill, self._next, spare[0], size)
         self._next += size
-        self._pending.append(self._worker.begin(block))
+        self._worker.begin(block)
+        self._pending.append(block)
         return True
 
     def _take(self) -> _Block:

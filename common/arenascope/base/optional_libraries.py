@@ -41,11 +41,8 @@ def is_ours(path: str) -> bool:
 
 def _others_write(status: os.stat_result) -> bool:
     """Tells whether others can write; root's group does not count."""
-    if stat.S_ISLNK(status.st_mode):
-        return False
     writes = status.st_mode & (stat.S_IWOTH if status.st_gid == 0 else OTHERS_WRITE)
-    # others can add files to a folder such as /tmp, but remove none
-    return bool(writes) and not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
+    return bool(writes) and not stat.S_ISLNK(status.st_mode) and not _is_kept_apart(status)
 
 
 def way(path: str, root: str = "", links: int = MAX_LINKS) -> Iterator[os.stat_result]:

@@ -13,7 +13,6 @@ import select
 import signal
 import struct
 from contextlib import AbstractContextManager, closing, suppress
-from types import TracebackType
 from typing import Callable, Generator, Optional, Sequence, TypeVar
 
 from .count_work import Meter, Unseen
@@ -135,14 +134,14 @@ class _Crew:
             os.close(numbers)
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def _start(self, numbers: int) -> None:
         reading, writing = os.pipe()
-        _widen(writing)
+        # a larger pipe, so that neither side waits for the other; a user may have only so much of that
+        with suppress(OSError):
+            fcntl.fcntl(writing, F_SETPIPE_SZ, PIPE_BYTES)
         try:
             pid = os.fork()
         except OSError:
@@ -221,8 +220,6 @@ class _Crew:
 
 # in the worker
 
-Work = Callable[[int, Meter], bytes]
-
 
 class _Telling:
     """A meter in a worker, which reports through the pipe."""
@@ -238,7 +235,7 @@ class _Telling:
             os.write(self._pipe, _HEAD.pack(_PROGRESS, told))
 
 
-def _work_off(numbers: int, pipe: int, work: Work) -> None:
+def _work_off(numbers: int, pipe: int, work: Callable[[int, Meter], bytes]) -> None:
     """Works until no share is left, or an error ends it: the parent then does that share again, and meets the error."""
     telling = _Telling(pipe)
     while True:
@@ -251,9 +248,3 @@ def _work_off(numbers: int, pipe: int, work: Work) -> None:
         message = memoryview(_HEAD.pack(_DONE, len(made)) + taken + made)
         while message:
             message = message[os.write(pipe, message) :]
-
-
-def _widen(pipe: int) -> None:
-    """Enlarges the pipe, so that neither side waits for the other; a user may have only so much of that."""
-    with suppress(OSError, ImportError):
-        fcntl.fcntl(pipe, F_SETPIPE_SZ, PIPE_BYTES)

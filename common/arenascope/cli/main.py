@@ -25,7 +25,7 @@ from .command_line import HELP_NAME, LOOPS, CommandTree, branch_names, find_loop
 from .shell import TRIES, How, ShellDoor, check_how, door_for, seconds_to_hold, terminal_width, unbroken
 from .subjects import SeveralProcesses
 
-DONE, NOTHING, FAILED = 0, 1, 2
+DONE, FAILED = 0, 2
 MOST_LISTED = 20
 """The most processes of one name that are listed."""
 LONG = 1.0
@@ -125,12 +125,12 @@ def _help(topic: str, loaded: Callable[[], None]) -> int:
     """Shows the start page, the help of one or all commands, or the meaning of a word."""
     if topic == ALL or topic in branch_names():
         return _run(["--help"] if topic == ALL else [topic, "--help"], loaded)
-    _tell(meaning(PROGRAM, topic, branch_names(), _outlines) if topic else start())
+
+    def outlines() -> Mapping[str, Outline]:
+        return {name: branch.outline for name, branch in CommandTree(branch_names()).branches.items()}
+
+    _tell(meaning(PROGRAM, topic, branch_names(), outlines) if topic else start())
     return DONE
-
-
-def _outlines() -> Mapping[str, Outline]:
-    return {name: branch.outline for name, branch in CommandTree(branch_names()).branches.items()}
 
 
 def _tell(text: str) -> None:

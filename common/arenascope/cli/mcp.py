@@ -24,7 +24,7 @@ from ..base.internal_error import fault_id, fault_line
 from ..base.model import Statement
 from ..base.printable import one_line, printable
 from ..commands.all_commands import all_commands
-from ..commands.framework.arguments import HELP, Argument, ArgumentGroup, Outline, argument
+from ..commands.framework.arguments import Argument, argument, outline_of
 from ..commands.framework.command import LIMIT, WITH_VALUES, Command
 from ..present.json_documents.block_records import ChunkDocument
 from ..present.json_documents.record import Envelope, failure, statement_record, written
@@ -75,10 +75,8 @@ class NamedSubject:
         pid = pid_in(subject)
         self.pid = None if pid is None else int(pid)
         self._born = self._born_now()
-        self.title = f"{subject} is {self._what()}"
-
-    def _what(self) -> str:
-        return "a core" if self.pid is None else f"the process {one_line(name_of(self.pid))}"
+        what = "a core" if self.pid is None else f"the process {one_line(name_of(self.pid))}"
+        self.title = f"{subject} is {what}"
 
     def _born_now(self) -> Optional[int]:
         try:
@@ -313,34 +311,26 @@ def _check(tool: Tool, given: Mapping[str, Any]) -> None:
         raise UsageError(one_line(f"{where}{error.message}"))
 
 
-OUTLINE = Outline(
+OUTLINE = outline_of(
     "Commands as tools for an assistant (MCP), about the processes and cores that are named here.",
     "A client starts it and speaks to it over standard input and output; it ends when its input does. Each command "
     "that needs no file is a tool, and its answer is the --json document. An assistant can look at what is named, and "
     "at nothing else. It changes nothing, unless --allow-apply is given, and sees nothing of what blocks hold, unless "
     "--with-values is. It needs MCP's SDK: pip install 'arenascope[mcp]'.",
     "mcp redis-server\nmcp core.1234 -p 5678 --hold-at-most 500ms",
-    (
-        ArgumentGroup(
-            "options",
-            (
-                SUBJECTS,
-                PID_OPTION,
-                CORE_OPTION,
-                HOLD_AT_MOST_OPTION,
-                argument(
-                    "--allow-apply",
-                    action="store_true",
-                    help="also a tool for `trim --apply`, which changes the process and asks nobody first",
-                ),
-                argument(
-                    "--with-values",
-                    action="store_true",
-                    help="also the program's own data: keys of containers, values, words of blocks",
-                ),
-                HELP,
-            ),
-        ),
+    SUBJECTS,
+    PID_OPTION,
+    CORE_OPTION,
+    HOLD_AT_MOST_OPTION,
+    argument(
+        "--allow-apply",
+        action="store_true",
+        help="also a tool for `trim --apply`, which changes the process and asks nobody first",
+    ),
+    argument(
+        "--with-values",
+        action="store_true",
+        help="also the program's own data: keys of containers, values, words of blocks",
     ),
 )
 

@@ -18,47 +18,31 @@ from ..base import optional_libraries
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..base.whole_file import FOR_ALL, write_whole
-from ..commands.framework.arguments import HELP, ArgumentGroup, Outline, argument
+from ..commands.framework.arguments import argument, outline_of
 from ..sources.live.procfiles import born, name_of
 from .several_subjects import figures
 from .subjects import PID_OPTION, as_subject
 
-OUTLINE = Outline(
+OUTLINE = outline_of(
     "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.",
     "Takes processes only, no cores. A scrape holds each process while it is read. What cannot be read is down, and "
     "gives no figures.",
     "metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\nmetrics 1234 --listen 9911",
-    (
-        ArgumentGroup(
-            "options",
-            (
-                argument("pids", metavar="PID", nargs="*", default=[], help="the processes"),
-                PID_OPTION,
-                argument(
-                    "--output",
-                    metavar="FILE",
-                    help="replace FILE at once, in the older text format that textfile collectors read",
-                ),
-                argument(
-                    "--listen",
-                    metavar="[HOST:]PORT",
-                    help="serve them, on 127.0.0.1 unless HOST says otherwise",
-                ),
-                argument(
-                    "--types",
-                    type=int,
-                    default=0,
-                    metavar="N",
-                    help="also the N types that hold the most: reads every chunk, and keeps a series for each type "
-                    "that was ever among them",
-                ),
-                argument(
-                    "--owners", type=int, default=0, metavar="N", help="likewise, the N variables that keep the most"
-                ),
-                HELP,
-            ),
-        ),
+    argument("pids", metavar="PID", nargs="*", default=[], help="the processes"),
+    PID_OPTION,
+    argument(
+        "--output", metavar="FILE", help="replace FILE at once, in the older text format that textfile collectors read"
     ),
+    argument("--listen", metavar="[HOST:]PORT", help="serve them, on 127.0.0.1 unless HOST says otherwise"),
+    argument(
+        "--types",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also the N types that hold the most: reads every chunk, and keeps a series for each type "
+        "that was ever among them",
+    ),
+    argument("--owners", type=int, default=0, metavar="N", help="likewise, the N variables that keep the most"),
 )
 PREFIX = "glibc_malloc"
 ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "trim_resident_bytes")

@@ -258,7 +258,8 @@ class ShellDoor:
             return 0.0
 
         if self.whole and hold.least > limit:
-            why, hint = in_vain(image.pid, hold, limit), more(limit, hold.seconds)
+            why = f"process {image.pid} is not held: {_why(hold)}, which takes more than {limit:g} s"
+            hint = f"{allows_more(limit, hold.seconds)}; {LESS}"
             raise HoldTooShort(why, hint, limit, foretold=hold.seconds)
         said = announced(image.pid, hold, limit, self.whole)
         self.notice(folded(said, terminal_width(sys.stderr)) + "\n")
@@ -297,16 +298,13 @@ class ShellDoor:
         self.pauses.append(freeze.release())
         return self.pauses[-1]
 
-    def be_sure(self) -> None:
-        """ReadLate if something needed was not read in time: no answer would be right."""
-        if self._still is not None and self._still.late is not None:
-            raise self._still.late
-
     def release(self) -> float:
         held = self.let_go()
         if held:
             self._begin(AFTER)
-        self.be_sure()
+        if self._still is not None and self._still.late is not None:
+            # something needed was not read in time: no answer would be right
+            raise self._still.late
         return held
 
     def drop(self) -> None:
@@ -479,10 +477,6 @@ LESS = (
 )
 
 
-def more(at_most: float, needed: float) -> str:
-    return f"{allows_more(at_most, needed)}; {LESS}"
-
-
 def _why(hold: HoldTime) -> str:
     return WHY[hold.what].format(size=Style().size(hold.amount), amount=hold.amount)
 
@@ -496,7 +490,3 @@ def announced(pid: int, hold: HoldTime, at_most: float, is_whole: bool) -> str:
         return f"{will} (--hold-at-most 2s would limit it{less})"
     then = "there may be no answer" if is_whole else "the answer may be of a part"
     return f"{will}; as only {at_most:g} s are allowed, {then} ({allows_more(at_most, hold.seconds)}{less})"
-
-
-def in_vain(pid: int, hold: HoldTime, at_most: float) -> str:
-    return f"process {pid} is not held: {_why(hold)}, which takes more than {at_most:g} s"

@@ -15,13 +15,12 @@ from contextlib import suppress
 from pwd import getpwuid
 from select import select
 from shutil import get_terminal_size
-from types import TracebackType
 from typing import Iterable, Mapping, Optional
 
 from ..analysis.top_order import DEFAULT, SORTS, Order, figures
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
-from ..commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
+from ..commands.framework.arguments import argument, outline_of, seconds
 from ..commands.framework.command import EXACT
 from ..present.json_documents.process_records import RunningProcess, TopDocument, WholeLook
 from ..present.json_documents.record import chunk_tally, envelope, plain
@@ -51,9 +50,7 @@ class Keyboard:
             tty.setcbreak(self._file)
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._before is not None:
             termios.tcsetattr(self._file, termios.TCSADRAIN, self._before)  # type: ignore[arg-type]
 
@@ -85,7 +82,7 @@ TRIES = 3
 ROWS = 20
 AROUND = 17
 """Lines of the screen besides the table's rows, some of them wrapped."""
-OUTLINE = Outline(
+OUTLINE = outline_of(
     "List this machine's processes by the free memory that their malloc holds; none is stopped.",
     "Of each process the headers of its arenas and the first chunks of its bins are read while it runs on. Those that "
     f"may be among the shown ones are followed further, by {FURTHER:,} chunks in all, which takes about two seconds "
@@ -94,43 +91,35 @@ OUTLINE = Outline(
     "count as free, but in exact figures. On a terminal the list is renewed until q or Ctrl-C; in a pipe it is printed "
     "once.",
     "top\ntop --once --limit 5\ntop --exact 1234 5678\ntop --json --once | jq '.processes[0].pid'",
-    (
-        ArgumentGroup(
-            "options",
-            (
-                argument(
-                    "--exact",
-                    metavar="PID",
-                    nargs="+",
-                    default=[],
-                    help="exact figures of these, by pid or name, as `report` has them: each is held once, briefly",
-                ),
-                argument(
-                    "--sort",
-                    choices=tuple(SORTS),
-                    default=DEFAULT,
-                    help="the order: by what is free and resident (free), by its stranded part, by system or rss",
-                ),
-                argument(
-                    "--limit",
-                    type=int,
-                    metavar="N",
-                    help=f"show N processes at most (0: all; {ROWS}, or as many as the screen has room for)",
-                ),
-                argument("--once", action="store_true", help="one list, also on a terminal"),
-                argument(
-                    "--interval",
-                    type=seconds,
-                    metavar="TIME",
-                    help=f"time between two looks ({SECONDS:g}s); in a pipe, too, it goes on then",
-                ),
-                argument("--count", type=int, default=0, metavar="N", help="stop after N looks (0: none)"),
-                argument("--json", action="store_true", help="one JSON document a line, for each look"),
-                EXACT,
-                HELP,
-            ),
-        ),
+    argument(
+        "--exact",
+        metavar="PID",
+        nargs="+",
+        default=[],
+        help="exact figures of these, by pid or name, as `report` has them: each is held once, briefly",
     ),
+    argument(
+        "--sort",
+        choices=tuple(SORTS),
+        default=DEFAULT,
+        help="the order: by what is free and resident (free), by its stranded part, by system or rss",
+    ),
+    argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help=f"show N processes at most (0: all; {ROWS}, or as many as the screen has room for)",
+    ),
+    argument("--once", action="store_true", help="one list, also on a terminal"),
+    argument(
+        "--interval",
+        type=seconds,
+        metavar="TIME",
+        help=f"time between two looks ({SECONDS:g}s); in a pipe, too, it goes on then",
+    ),
+    argument("--count", type=int, default=0, metavar="N", help="stop after N looks (0: none)"),
+    argument("--json", action="store_true", help="one JSON document a line, for each look"),
+    EXACT,
     names_pids="--exact",
 )
 

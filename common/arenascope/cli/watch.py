@@ -8,12 +8,12 @@ import math
 import os
 import sys
 import time
-from typing import Mapping, NamedTuple, Optional, Protocol, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
 from ..analysis.diff import Document
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
-from ..commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
+from ..commands.framework.arguments import argument, outline_of, seconds
 from ..commands.framework.command import EXACT, Context
 from ..commands.snapshot import LookCost, LookLimit, predict_cost, take
 from ..commands.steps import snapshot_file
@@ -112,55 +112,41 @@ GAP = "  "
 AGAIN = 20
 """The headers are repeated after so many lines."""
 KEEP, FEWEST = 500, 3
-OUTLINE = Outline(
+OUTLINE = outline_of(
     "Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.",
     "A process is held only while it is read; of several, one after the other. With --save each look is kept as a "
     "small file without any of the program's data, from which `trend` shows what grew, since when and how steadily. "
     "Where a look with types and owners costs little of the interval and of memory, it has both: what grows is named.",
     "watch 1234 --interval 60\nwatch $(pgrep server) --interval 60 --save moments/",
-    (
-        ArgumentGroup(
-            "options",
-            (
-                argument("pids", metavar="PID", nargs="*", default=[], help="a process; with several, one line each"),
-                PID_OPTION,
-                argument("--interval", type=seconds, default=5.0, metavar="TIME", help="time between two looks (5s)"),
-                argument(
-                    "--count",
-                    type=int,
-                    default=0,
-                    metavar="N",
-                    help="stop after N intervals (0: when every process has ended)",
-                ),
-                argument("--lines", action="store_true", help="print one line per look, on a terminal, too"),
-                argument("--save", metavar="FOLDER", help="save a snapshot of each look there, for trend"),
-                argument(
-                    "--keep",
-                    type=int,
-                    default=KEEP,
-                    metavar="N",
-                    help=f"keep at most N snapshots of each process, and thin out old ones ({KEEP})",
-                ),
-                argument(
-                    "--types",
-                    action="store_true",
-                    default=None,
-                    help="tell which type grows, and keep types in each snapshot, whatever a look costs; with --save "
-                    "alone there are types and owners where a look costs little of the interval",
-                ),
-                argument(
-                    "--no-types", action="store_false", dest="types", default=None, help="no types in the snapshots"
-                ),
-                argument(
-                    "--owners",
-                    action="store_true",
-                    help="tell also who holds what grows, and keep in each snapshot what each variable keeps",
-                ),
-                EXACT,
-                HELP,
-            ),
-        ),
+    argument("pids", metavar="PID", nargs="*", default=[], help="a process; with several, one line each"),
+    PID_OPTION,
+    argument("--interval", type=seconds, default=5.0, metavar="TIME", help="time between two looks (5s)"),
+    argument(
+        "--count", type=int, default=0, metavar="N", help="stop after N intervals (0: when every process has ended)"
     ),
+    argument("--lines", action="store_true", help="print one line per look, on a terminal, too"),
+    argument("--save", metavar="FOLDER", help="save a snapshot of each look there, for trend"),
+    argument(
+        "--keep",
+        type=int,
+        default=KEEP,
+        metavar="N",
+        help=f"keep at most N snapshots of each process, and thin out old ones ({KEEP})",
+    ),
+    argument(
+        "--types",
+        action="store_true",
+        default=None,
+        help="tell which type grows, and keep types in each snapshot, whatever a look costs; with --save "
+        "alone there are types and owners where a look costs little of the interval",
+    ),
+    argument("--no-types", action="store_false", dest="types", default=None, help="no types in the snapshots"),
+    argument(
+        "--owners",
+        action="store_true",
+        help="tell also who holds what grows, and keep in each snapshot what each variable keeps",
+    ),
+    EXACT,
 )
 
 
@@ -272,22 +258,6 @@ def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Sho
 # output
 
 
-class _Show(Protocol):
-    @property
-    def looks(self) -> int:
-        """How many looks were shown."""
-
-    def add(self, looked: WatchLook) -> None: ...
-
-    def say(self, message: str) -> None:
-        """Shows an error."""
-
-    def draw(self) -> None:
-        """Draws the screen, after every process was read once more."""
-
-    def close(self) -> None: ...
-
-
 def _show(options: argparse.Namespace, pids: Sequence[int]) -> _Show:
     def style() -> Style:
         """A new style each time, as the window may have been resized."""
@@ -333,6 +303,9 @@ class _Lines:
 
     def close(self) -> None:
         pass
+
+
+_Show = Union[LiveScreen, _Lines]
 
 
 def _columns(style: Style, several: bool) -> list[str]:

@@ -7,14 +7,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
 from ..base.model import REPLACED, Tally
-from ..present.json_documents.arena_records import (
-    ArenaFigures,
-    ArenaRecord,
-    ArenasDocument,
-    ArenaThread,
-    other_allocators,
-    share_record,
-)
+from ..present.json_documents import arena_records as records
 from ..present.json_documents.record import chunk_tally, hexadecimal
 from ..present.screens.verdict import allocators_lines
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
@@ -60,25 +53,25 @@ def arenas_command(context: Context) -> Answer:
     usages = sorted(usages, key=SORTS[context.options.sort])
     mmapped = mmapped_tally(session)
     share = share_of(session, plans is not None)
-    found = ArenasDocument(
+    found = records.ArenasDocument(
         arenas=[_row(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
         mmapped=chunk_tally(mmapped),
         totals=_totals(usages, plans, session.all_arenas),
-        allocators=other_allocators(session.located.allocators),
-        share=share_record(share),
+        allocators=records.other_allocators(session.located.allocators),
+        share=records.share_record(share),
     )
     beside = list(allocators_lines(context.style, session.located.allocators, share))
     lines = _lines(context, usages, plans, mmapped, beside=beside)
     return Answer(found, lines, problems_of(session), told=[REPLACED])
 
 
-def _row(usage: ArenaUsage, plans: Optional[Plans]) -> ArenaRecord:
+def _row(usage: ArenaUsage, plans: Optional[Plans]) -> records.ArenaRecord:
     header, (released, resident) = usage.header, _trimmed(plans, usage.header.index)
-    return ArenaRecord.of(
+    return records.ArenaRecord.of(
         header,
         address=hexadecimal(header.address),
         heaps=usage.heaps,
-        threads=[ArenaThread.of(cache) for cache in usage.threads],
+        threads=[records.ArenaThread.of(cache) for cache in usage.threads],
         system_bytes=header.system_mem,
         max_system_bytes=header.max_system_mem,
         used_bytes=usage.used,
@@ -91,10 +84,10 @@ def _row(usage: ArenaUsage, plans: Optional[Plans]) -> ArenaRecord:
     )
 
 
-def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -> ArenaFigures:
+def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -> records.ArenaFigures:
     """Sums over all arenas; a lower bound if not `whole`."""
     each = [_trimmed(plans, usage.header.index) for usage in usages]
-    return ArenaFigures(
+    return records.ArenaFigures(
         system_bytes=total((usage.header.system_mem for usage in usages), whole),
         max_system_bytes=total((usage.header.max_system_mem for usage in usages), whole),
         used_bytes=total((usage.used for usage in usages), whole),

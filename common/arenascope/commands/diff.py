@@ -11,16 +11,7 @@ from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..present.json_documents import process_records as records
 from ..present.json_documents.record import statement_record
-from ..present.screens.growth import (
-    HOUR,
-    LONG_ENOUGH,
-    MINUTE,
-    TITLES,
-    amount_cell,
-    change_cell,
-    interval_words,
-    rate_cell,
-)
+from ..present.screens import growth
 from ..present.screens.report import LABELS
 from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.findings import sentence
@@ -28,7 +19,7 @@ from ..present.shared_text.text import Style, signed, table
 from ..session.before_hold import read_moment
 from ..session.problems import problems_of
 from .framework.command import Answer, Context, argument, command
-from .snapshot import look_limit, problems_of_limit, take
+from .snapshot import look_limit, take
 from .steps.snapshot_file import read
 
 TREND = 64 << 10
@@ -93,9 +84,9 @@ def diff_command(context: Context) -> Answer:
         after = read(context.options.after)
     else:
         sizes, types, owners = (name in before for name in ("chunks", "types", "owners"))
-        limit = look_limit(context, types or owners)
+        limit = look_limit(context)
         after = take(context, sizes=sizes, types=types, owners=owners, limit=limit)
-        problems = [*problems_of_limit(limit), *problems_of(context.session)]
+        problems = [*limit.problems, *problems_of(context.session)]
     for name, document in (("the earlier", before), ("the later", after)):
         known = [sentence(each) for each in problems]
         problems += [
@@ -130,14 +121,11 @@ def _judge(diff: Diff) -> Statement:
 
 
 def _record(diff: Diff, change: FigureChange) -> records.ChangeRecord:
-    per_hour = _whole(diff.per_hour(change.change))
+    per_hour = diff.per_hour(change.change)
+    per_hour = None if per_hour is None else round(per_hour)
     if change.kind is None:
         return records.ChangeRecord.of(change, per_hour=per_hour)
     return records.OwnedChange.of(change, per_hour=per_hour, type=change.mostly)
-
-
-def _whole(value: Optional[float]) -> Optional[int]:
-    return None if value is None else round(value)
 
 
 def _lines(context: Context, diff: Diff, after: Document) -> Iterator[str]:
@@ -155,14 +143,14 @@ def _lines(context: Context, diff: Diff, after: Document) -> Iterator[str]:
         rows = [
             [
                 _named(each, name),
-                *(amount_cell(style, by, each_of) for each_of in (each.before, each.after)),
-                change_cell(style, by, each.change),
+                *(growth.amount_cell(style, by, each_of) for each_of in (each.before, each.after)),
+                growth.change_cell(style, by, each.change),
                 *([_rate(style, diff, each, by)] if rates else []),
             ]
             for each in changes
         ]
         rate = "per minute" if by == CONTAINER else "per hour"
-        headers = (TITLES[by], "before", "after", "change", *([rate] if rates else []))
+        headers = (growth.TITLES[by], "before", "after", "change", *([rate] if rates else []))
         yield from table(style, headers, rows, names=(0,), limit=context.options.limit)
     if not any(getattr(diff, name) for name in TABLES):
         yield "nothing else changed"
@@ -182,7 +170,7 @@ def _named(change: FigureChange, table: str) -> str:
 def _sentence(style: Style, diff: Diff) -> str:
     if diff.one_process is False:
         return f"these are two processes, not two moments of one: {_changed(style, diff, 'from one to the other')}"
-    when = "between the two" if diff.seconds is None else f"in {interval_words(diff.seconds)}"
+    when = "between the two" if diff.seconds is None else f"in {growth.interval_words(diff.seconds)}"
     order = " (the second was taken first: they are compared in the order of time)" if diff.exchanged else ""
     return _changed(style, diff, when) + order
 
@@ -207,9 +195,9 @@ def _kept(style: Style, diff: Diff) -> str:
     first = next((each for each in diff.owners or () if each.stays), None)
     if first is None:
         return ""
-    rate = ""
-    if first.before and diff.seconds is not None and diff.seconds >= LONG_ENOUGH and diff.one_process is not False:
-        rate = f" ({100 * (first.change or 0) / first.before * 60 / diff.seconds:.1f} % a minute)"
+    rate, seconds = "", diff.seconds or 0.0
+    if first.before and seconds >= growth.LONG_ENOUGH and diff.one_process is not False:
+        rate = f" ({100 * (first.change or 0) / first.before * 60 / seconds:.1f} % a minute)"
     return f"; what is kept grew most in {first.name}, {signed(style, first.change)}{rate}"
 
 
@@ -218,7 +206,7 @@ def _filled(diff: Diff) -> str:
     if first is None:
         return ""
     rate = ""
-    if diff.seconds is not None and diff.seconds >= LONG_ENOUGH:
+    if diff.seconds is not None and diff.seconds >= growth.LONG_ENOUGH:
         rate = f" ({(first.change or 0) * 60 / diff.seconds:+,.0f} a minute)"
     return f"; {first.name} has {first.change:,} elements more{rate}"
 
@@ -229,10 +217,9 @@ def _no_rates(diff: Diff) -> Optional[str]:
         return "no rates per hour: these are two processes"
     if diff.seconds is None:
         return "no rates per hour: one of the two does not say when it was taken (a core never does)"
-    if diff.seconds < LONG_ENOUGH:
-        return (
-            f"no rates per hour: {interval_words(diff.seconds)} are too short for one; take them a minute apart or more"
-        )
+    if diff.seconds < growth.LONG_ENOUGH:
+        interval = growth.interval_words(diff.seconds)
+        return f"no rates per hour: {interval} are too short for one; take them a minute apart or more"
     return None
 
 
@@ -240,4 +227,4 @@ def _rate(style: Style, diff: Diff, change: FigureChange, by: str) -> str:
     """The rate; "" for what is no trend: a few pages, or pages of files, which the kernel maps and drops at will."""
     if by != CONTAINER and (abs(change.change or 0) < TREND or change.name in OF_FILES):
         return ""
-    return rate_cell(style, by, diff.per_hour(change.change), MINUTE if by == CONTAINER else HOUR)
+    return growth.rate_cell(style, by, diff.per_hour(change.change), growth.MINUTE if by == CONTAINER else growth.HOUR)

@@ -75,14 +75,13 @@ def map_command(context: Context) -> Answer:
         written = Written(file=options.html, bytes=len(data))
     fold = options.cells if options.cells > 0 else JSON_CELLS
     totals = {f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS}
-    found = records.MapDocument(
+    found = records.MapDocument.of(
+        None,
         heaps=[_record(strip.folded(fold), types) for strip in picture.strips] if options.json else [],
         totals=records.StripTotals(**totals, splits=sum(strip.total(SPLITS) or 0 for strip in picture.strips)),
         html=written,
-        types=[typed(BlocksOfType, row) for row in types or ()],
+        **({"types": [typed(BlocksOfType, row) for row in types or ()]} if options.types else {}),
     )
-    if not options.types:
-        found.without("types")
     return Answer(
         found, lines(context.style, picture.strips, said, written, sort=options.sort, limit=options.limit), problems
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.held_back import BlocksOfKind
 from ..analysis.pins import Block, Gain, HeapTail, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
 from ..analysis.trim import TrimRules, until_locked
 from ..analysis.usage import total
-from ..base.model import ArenaHeader, ChunkRun, Heap, Piece, Statement
+from ..base.model import ArenaHeader, ChunkRun, Piece, Statement
 from ..blocks.types_of_image import in_memory, types_of
 from ..glibc.chunk_arrays import blocks
 from ..glibc.params import default_max_fast
@@ -23,7 +23,8 @@ from ..session.session import Session
 from ..session.trims import resident_bytes, thresholds_of, trim_rules
 from ..sources.target import text_of
 from .framework.command import ARENA, WITH_VALUES, Answer, Context, argument, command, of_heap
-from .types import OWNERS, find_held, look_at_a_copy, looked_for_owners, typed
+from .steps import live_copy
+from .types import OWNERS, find_held, look_at_a_copy, typed
 
 if TYPE_CHECKING:
     from ..blocks.types_of_image import TypeFigures
@@ -57,8 +58,7 @@ BY_ITSELF = 256 << 20
 )
 def pins_command(context: Context) -> Answer:
     options = context.options
-
-    looked = looked_for_owners(context)
+    looked = live_copy.looked(context) if options.owners else None
     if looked is None:
         look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
@@ -80,7 +80,7 @@ def pins_command(context: Context) -> Answer:
             if ranking.one_tells and not options.types:
                 groups = []
             elif not session.target.image.redacted and (
-                options.types or (not waits and _heap_bytes(present) <= BY_ITSELF)
+                options.types or (not waits and sum(heap.bytes for heap in present) <= BY_ITSELF)
             ):
                 types = types_of(session, options.arena, present)
                 groups = types.seen.groups
@@ -91,13 +91,13 @@ def pins_command(context: Context) -> Answer:
             problems.append(Statement("stopped", {"arenas": len(pending)}))
     held = find_held(context, looked)
     of_groups = held.kinds(types.live) if held is not None and types is not None and groups else {}
-    notes, header = _Notes(session), session.layout.header if session.started else 0
+    header = session.layout.header if session.started else 0
     pins = [
         ShownPin(
             pin,
             _resident(session, pin.gain),
-            symbol=notes.symbol(pin),
-            notes=notes.notes(pin),
+            symbol=_symbol(session, pin),
+            notes=_notes(session, pin),
             held_by=held.block(pin.address + header) if held is not None else None,
         )
         for pin in ranking.pins
@@ -140,10 +140,6 @@ def _beside(
         "who_groups": [each.who if each is not None else "" for each in kinds],
         "who_pins": [each.held_by.who if each.held_by is not None else "" for each in pins],
     }
-
-
-def _heap_bytes(heaps: Iterable[Heap]) -> int:
-    return sum(heap.bytes for heap in heaps)
 
 
 def _search_all(
@@ -287,38 +283,35 @@ def _ranges(gain: Gain, wanted: bool) -> dict[str, object]:
     return {"ranges": steps(gain.gone), "already": steps(gain.already)} if wanted else {}
 
 
-class _Notes(NamedTuple):
-    """What a block is, and what keeps it from being free right after free()."""
+def _symbol(session: Session, pin: Pin) -> Optional[str]:
+    """The symbol that the first word points to: a vtable tells the class."""
+    word = session.memory.try_word(pin.address + session.layout.header)
+    return text_of(session.target.describe(word)) if word else None
 
-    session: Session
 
-    def symbol(self, pin: Pin) -> Optional[str]:
-        """The symbol that the first word points to: a vtable tells the class."""
-        word = self.session.memory.try_word(pin.address + self.session.layout.header)
-        return text_of(self.session.target.describe(word)) if word else None
+def _cached(session: Session, index: int, slots: int) -> Statement:
+    """Whether thread caches have room for one more block of that bin."""
+    caches = session.thread_caches
+    full = sum(any(each.index == index and each.chunks >= slots for each in cache.bins) for cache in caches)
+    if not full or not session.caches_known:
+        return Statement("cached-first", {"slots": slots})
+    kind = "caches-full" if full == len(caches) else "cached-unless-full"
+    return Statement(kind, {"slots": slots, "full": full, "threads": len(caches)})
 
-    def _cached(self, index: int, slots: int) -> Statement:
-        """Whether thread caches have room for one more block of that bin."""
-        caches = self.session.thread_caches
-        full = sum(any(each.index == index and each.chunks >= slots for each in cache.bins) for cache in caches)
-        if not full or not self.session.caches_known:
-            return Statement("cached-first", {"slots": slots})
-        kind = "caches-full" if full == len(caches) else "cached-unless-full"
-        return Statement(kind, {"slots": slots, "full": full, "threads": len(caches)})
 
-    def notes(self, pin: Pin) -> list[Statement]:
-        """What happens to the block first when it is freed, in order."""
-        session, layout, params = self.session, self.session.layout, self.session.params
-        for cache in session.thread_caches:
-            if cache.address == pin.address + layout.header:
-                return [Statement("own-thread-cache", {"tid": cache.tid})]
-        notes = []
-        size = pin.gain.bytes
-        slots = params.get("tcache_count") if params and layout.tcache else None
-        if params and slots:
-            largest, bins = params.get("tcache_max_bytes") or 0, params.get("tcache_bins") or 0
-            if size < largest if layout.behaviour.tcache_logarithmic else tcache_index(layout, size) < bins:
-                notes.append(self._cached(tcache_index(layout, size), slots))
-        if layout.fastbins and size <= (default_max_fast(layout) if session.max_fast is None else session.max_fast):
-            notes.append(Statement("in-fastbin-first"))
-        return notes
+def _notes(session: Session, pin: Pin) -> list[Statement]:
+    """What happens to the block first when it is freed, in order."""
+    layout, params = session.layout, session.params
+    for cache in session.thread_caches:
+        if cache.address == pin.address + layout.header:
+            return [Statement("own-thread-cache", {"tid": cache.tid})]
+    notes = []
+    size = pin.gain.bytes
+    slots = params.get("tcache_count") if params and layout.tcache else None
+    if params and slots:
+        largest, bins = params.get("tcache_max_bytes") or 0, params.get("tcache_bins") or 0
+        if size < largest if layout.behaviour.tcache_logarithmic else tcache_index(layout, size) < bins:
+            notes.append(_cached(session, tcache_index(layout, size), slots))
+    if layout.fastbins and size <= (default_max_fast(layout) if session.max_fast is None else session.max_fast):
+        notes.append(Statement("in-fastbin-first"))
+    return notes

@@ -25,7 +25,6 @@ from ..base.model import LEFT_OUT, REPLACED, Allocator, Statement
 from ..base.whole_file import write_whole
 from ..blocks.graph.leads import Owner
 from ..blocks.graph.owners import OtherHolders
-from ..blocks.graph.refs import ImageSearch
 from ..blocks.graph.report_sums import summed
 from ..blocks.map_strips import HeapStrips, draw, lay_types, page_cells, page_rows
 from ..blocks.types_of_image import types_of
@@ -38,28 +37,12 @@ from ..present.json_documents.block_records import Written
 from ..present.json_documents.process_records import GrownType, ReportDocument
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.pages.fill_page import filled, packed, title_of
+from ..present.screens import report as screen
 from ..present.screens.advice_sentences import words
 from ..present.screens.growth import further_apart, growth_sentence
 from ..present.screens.heap_map import sentences as map_sentences
 from ..present.screens.holder_names import sums_of
 from ..present.screens.owners import NO_SUM, together, whose
-from ..present.screens.report import (
-    NO_BLOCKS,
-    NO_RESIDENCY,
-    NOT_HERE,
-    Conclusions,
-    advice_line,
-    cause_line,
-    effect_of,
-    facts_matter,
-    holds_most,
-    label_of,
-    lines,
-    notes,
-    pages_line,
-    worth_telling,
-)
-from ..present.screens.report import NO_SUM as NO_SUM_OF_STEPS
 from ..present.screens.types import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.screens.ways_to_do import AdviceText
@@ -136,7 +119,7 @@ class HtmlReport:
     def answer(
         self,
         report: ReportDocument,
-        concluded: Conclusions,
+        concluded: screen.Conclusions,
         problems: list[Statement],
         looked: Optional[CopiedImage] = None,
         *,
@@ -153,7 +136,8 @@ class HtmlReport:
             self._sections.update({asked.partition(" ")[0]: failed for asked in (*self._apart, "map")})
         if CUT_SHORT in self._sections.values():
             context.session.stopped = True
-            problems.append(Statement("stopped", {"parts": len(self._sections) - self._count(CUT_SHORT)}))
+            whole = sum(each != CUT_SHORT for each in self._sections.values())
+            problems.append(Statement("stopped", {"parts": whole}))
         for section in self._sections.values():
             problems += [each for each in section.problems if each not in problems]
         # release first: a debugger may hold the process still
@@ -166,9 +150,6 @@ class HtmlReport:
         report.html = Written(file=path, bytes=len(data))
         return Answer(report, text, problems)
 
-    def _count(self, section: ReportSection) -> int:
-        return sum(each == section for each in self._sections.values())
-
     def _read_apart(self, looked: Optional[CopiedImage]) -> None:
         session = looked.session if looked is not None else self._context.session
         beside = Context(self._context.door, self._context.options, session, copies=self._context.copies)
@@ -177,11 +158,12 @@ class HtmlReport:
         owners = self._sections["owners"]
         rows = owners.keys.get("owners")
         if looked is not None and isinstance(rows, list):
-            names = [_whose(looked.search, row) for row in rows]
+            owned_by = [Owner(row["kind"], row["name"], row["tid"], row["stale"]) for row in rows]
+            names = [whose(looked.search, each) for each in owned_by]
             self._sections["owners"] = owners._replace(keys={**owners.keys, "whose": names, "no_sum": NO_SUM})
         self._sections["map"] = _section(beside, lambda: _map(beside))
 
-    def _facts(self, concluded: Conclusions) -> dict[str, object]:
+    def _facts(self, concluded: screen.Conclusions) -> dict[str, object]:
         """Facts shown in addition to the documents."""
         located, target, door = self._context.session.located, self._context.target, self._context.door
         style = self._context.style
@@ -196,13 +178,13 @@ class HtmlReport:
             "door": list(door.describe()),
             "holder": list(_holder(concluded, style)),
             "notes": list(concluded.notes),
-            "no_sum": NO_SUM_OF_STEPS,
-            "effects": [effect_of(*each) for each in concluded.advice],
-            "jointly": [each.called if worth_telling(held, each.bytes) else None for each in held.jointly]
+            "no_sum": screen.NO_SUM,
+            "effects": [screen.effect_of(*each) for each in concluded.advice],
+            "jointly": [each.called if screen.worth_telling(held, each.bytes) else None for each in held.jointly]
             if held is not None
             else [],
             "turns": [each.called for each in held.in_turn] if held is not None else [],
-            "shared_pages": list(pages_line(style, held)) if held is not None else [],
+            "shared_pages": list(screen.pages_line(style, held)) if held is not None else [],
             "words": [[word.names, _typed_here(word.meaning, style)] for word in glossary.words()],
             "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
         }
@@ -223,11 +205,11 @@ class HtmlReport:
         return {name: short for name, short in found.items() if short != name}
 
 
-def _holder(concluded: Conclusions, style: Style) -> Iterator[str]:
+def _holder(concluded: screen.Conclusions, style: Style) -> Iterator[str]:
     """Who holds most of what is in use, if that matters."""
     held = concluded.facts.held if concluded.facts is not None else None
-    if held is not None and facts_matter(concluded, held.live):
-        yield from (f"Of what is in use, {line}." for line in holds_most(style, held, 1))
+    if held is not None and screen.facts_matter(concluded, held.live):
+        yield from (f"Of what is in use, {line}." for line in screen.holds_most(style, held, 1))
 
 
 def _typed_here(meaning: str, style: Style) -> str:
@@ -237,11 +219,6 @@ def _typed_here(meaning: str, style: Style) -> str:
 
 def _typed(words: str, style: Style) -> str:
     return style.applied(words) if "--apply" in words else style.typed(words)
-
-
-def _whose(search: ImageSearch, row: Document) -> str:
-    """Owners of rows, in words."""
-    return whose(search, Owner(row["kind"], row["name"], row["tid"], row["stale"]))
 
 
 def _section_of(context: Context, words: str) -> ReportSection:
@@ -447,24 +424,28 @@ def _look_closer(context: Context, page: Optional[HtmlReport]) -> _Blocks:
 def _with_blocks(context: Context, facts: Facts, blocks: _Blocks) -> Facts:
     looked = blocks.looked
     held = _held(context, looked) if looked is not None else None
+    unnamed: Sequence[Statement] = ()
+    if looked is not None and held is not None:
+        keepers = [(each.name, each.bytes) for each in held.keepers]
+        unnamed = unnamed_variables(context.target, looked.session.target, keepers)
     return facts._replace(
         seen=blocks.seen,
         held=held,
-        without_symbols=_without_symbols(context, looked, held) if looked is not None and held is not None else (),
+        without_symbols=unnamed,
         redacted=context.session.target.image.redacted,
     )
 
 
-def _conclusions(context: Context, facts: Facts, grown: _Growth) -> Conclusions:
+def _conclusions(context: Context, facts: Facts, grown: _Growth) -> screen.Conclusions:
     options, say = context.options, Style().size
     judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
-    beside = [*notes(facts.picture, in_a_call=_in_a_call(context, facts.picture))]
+    beside = [*screen.notes(facts.picture, in_a_call=_in_a_call(context, facts.picture))]
     beside += further_apart(options.again, grown.sentence)
     if not context.session.started:
-        beside += map(NO_BLOCKS.format, requested_parts(options))
+        beside += map(screen.NO_BLOCKS.format, requested_parts(options))
     said = verdict(judgement, say, compared=facts.growth is not None)
-    return Conclusions(
+    return screen.Conclusions(
         judgement, said, causes, advice, notes=beside, growth=grown.sentence, types_grown=grown.types, facts=facts
     )
 
@@ -507,10 +488,6 @@ def _held(context: Context, looked: CopiedImage) -> Optional[HeldSums]:
         return None
 
 
-def _without_symbols(context: Context, looked: CopiedImage, held: HeldSums) -> Sequence[Statement]:
-    return unnamed_variables(context.target, looked.session.target, [(each.name, each.bytes) for each in held.keepers])
-
-
 def _wants_types(context: Context) -> bool:
     """Whether to name types. For a core people get them without an option, but documents do not: these are the same for
     a process and its core."""
@@ -523,14 +500,14 @@ def _wants_types(context: Context) -> bool:
     return bool(options.types) or (by_itself and likely_chunks(session, BY_ITSELF) <= BY_ITSELF)
 
 
-def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -> Conclusions:
+def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -> screen.Conclusions:
     """Conclusions without mappings (a remote stub): only malloc's own figures are known."""
-    session, lacking = context.session, [*map(NOT_HERE.format, requested_parts(context.options))]
+    session, lacking = context.session, [*map(screen.NOT_HERE.format, requested_parts(context.options))]
     if not session.started:
-        return Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, notes=lacking, growth=grown.sentence)
+        return screen.Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, notes=lacking, growth=grown.sentence)
     space = address_space(plans, session.usages)
     said = space_verdict(space, Style().size)
-    return Conclusions(space, said, notes=[NO_RESIDENCY, *lacking], growth=grown.sentence)
+    return screen.Conclusions(space, said, notes=[screen.NO_RESIDENCY, *lacking], growth=grown.sentence)
 
 
 def _in_a_call(context: Context, picture: ResidentPicture) -> bool:
@@ -552,7 +529,7 @@ def _growth(context: Context, before: Optional[Document]) -> _Growth:
 def _answer(
     context: Context,
     picture: Optional[ResidentPicture],
-    concluded: Conclusions,
+    concluded: screen.Conclusions,
     page: Optional[HtmlReport],
     looked: Optional[CopiedImage],
 ) -> Answer:
@@ -569,7 +546,9 @@ def _answer(
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
         named, options = not context.session.target.image.redacted, context.options
-        text = lines(context.style, picture, concluded, full=options.full, named=named, asked=requested_parts(options))
+        text = screen.lines(
+            context.style, picture, concluded, full=options.full, named=named, asked=requested_parts(options)
+        )
     # the problem is left out: the first sentence names the allocator that serves malloc
     return Answer(found, text, problems, told=[REPLACED] if picture is not None else [])
 
@@ -597,21 +576,21 @@ def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callabl
     )
 
 
-def _found(context: Context, picture: Optional[ResidentPicture], concluded: Conclusions) -> records.ReportDocument:
+def _found(context: Context, picture: Optional[ResidentPicture], concluded: screen.Conclusions) -> ReportDocument:
     seen = concluded.facts.seen if concluded.facts else None
     grown = concluded.growth
-    return records.ReportDocument(
+    return ReportDocument(
         rss_bytes=picture.rss if picture else None,
         swap_bytes=picture.swapped if picture else None,
         parts=[
-            records.ResidentPart(part=name, bytes=picture.parts[name], label=label_of(picture, name))
+            records.ResidentPart(part=name, bytes=picture.parts[name], label=screen.label_of(picture, name))
             for name in (PARTS if picture else ())
             if picture and name in picture.parts
         ],
         verdict=concluded.verdict,
         causes=[
             records.CauseRecord.of(
-                statement_record(said._replace(names=unmarked_names(said.names)), cause_line((what, evidence))),
+                statement_record(said._replace(names=unmarked_names(said.names)), screen.cause_line((what, evidence))),
                 cause=what,
                 evidence=evidence,
             )
@@ -624,7 +603,7 @@ def _found(context: Context, picture: Optional[ResidentPicture], concluded: Conc
         ],
         allocators=_allocators(context.session.located.allocators, picture),
         types=None if seen is None else [_type(row) for row in seen.rows[:TYPES]],
-        held=_sums(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
+        held=sums_of(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
         judgement=statement_record(concluded.judgement, concluded.verdict),
         growth=grown and statement_record(grown, growth_sentence(grown)),
         grown=None if concluded.types_grown is None else [GrownType.of(each) for each in concluded.types_grown],
@@ -644,7 +623,7 @@ def _allocators(allocators: Sequence[Allocator], picture: Optional[ResidentPictu
 
 
 def _advice(context: Context, advice: Advice, said: AdviceText) -> records.AdviceRecord:
-    words = advice_line(Style(), advice, said)
+    words = screen.advice_line(Style(), advice, said)
     return records.AdviceRecord.of(
         statement_record(Statement(advice.id, advice.figures, unmarked_names(advice.names)), words),
         action=said.action,
@@ -655,11 +634,6 @@ def _advice(context: Context, advice: Advice, said: AdviceText) -> records.Advic
         cost=said.cost or None,
         not_when=said.not_when or None,
     )
-
-
-def _sums(held: HeldSums) -> records.LiveBlockSums:
-    """Sums of live blocks, as the document has them."""
-    return sums_of(held)
 
 
 def _type(row: TypeRow) -> records.TypeOfReport:

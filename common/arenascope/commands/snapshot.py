@@ -12,14 +12,7 @@ from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
 from ..base.model import Statement
 from ..blocks.declared.once_per_image import containers_of
-from ..present.json_documents.process_records import (
-    OF_A_CONTAINER,
-    OF_A_TYPE,
-    OF_AN_OWNER,
-    SECTIONS,
-    SIZES,
-    SnapshotDocument,
-)
+from ..present.json_documents import process_records as records
 from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import count, duration
 from ..session.before_hold import read_moment
@@ -106,7 +99,7 @@ HELD = "types --owners --limit 0"
 """How `types` is typed if owners are wanted as well."""
 
 
-def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, CommandRequest]:
+def load(door: Door, names: Iterable[str] = records.SECTIONS) -> dict[str, CommandRequest]:
     """Loads the commands; call it before a process is held."""
     return {name: parse_request(WORDS.get(name, name), door.find_command) for name in names}
 
@@ -143,9 +136,9 @@ def load(door: Door, names: Iterable[str] = SECTIONS) -> dict[str, CommandReques
 )
 def snapshot_command(context: Context) -> Answer:
     options = context.options
-    limit = look_limit(context, options.types or options.owners, options.take_at_most)
+    limit = look_limit(context, options.take_at_most)
     document = take(context, options.sizes, options.types, options.owners, limit=limit)
-    problems = [*problems_of_limit(limit), *problems_of(context.session)]
+    problems = [*limit.problems, *problems_of(context.session)]
     # release first: a slow disk, or a FIFO's reader, must not keep the process standing still
     context.door.release()
     size = write(context.options.file, document)
@@ -155,19 +148,12 @@ def snapshot_command(context: Context) -> Answer:
         f"{context.options.file}: {count(len(arenas), 'arena')}, {style.size(size)} written",
         style.dim(f"next: {style.typed(f'diff {context.options.file}')}"),
     ]
-    return Answer(SnapshotDocument(file=context.options.file, bytes=size), lines, problems)
+    return Answer(records.SnapshotDocument(file=context.options.file, bytes=size), lines, problems)
 
 
-def look_limit(context: Context, wanted: bool, seconds: float = AT_MOST) -> Optional[LookLimit]:
-    """The time limit for types and owners; None if they are not wanted."""
-    if not wanted:
-        return None
-
+def look_limit(context: Context, seconds: float = AT_MOST) -> LookLimit:
+    """The time limit for types and owners."""
     return LookLimit(seconds, lambda said: context.door.notice(f"note: {said}\n"))
-
-
-def problems_of_limit(limit: Optional[LookLimit]) -> Sequence[Statement]:
-    return limit.problems if limit is not None else ()
 
 
 def take(
@@ -176,7 +162,8 @@ def take(
     """Takes a snapshot of the context's target. It has no time if that is a core. If more than lists is wanted, a live
     process of the shell's runs on afterwards. Types and owners are left out if they would take longer than `limit`."""
     deep = {**(TYPES if types else {}), **(OWNERS if owners else {})}
-    loaded = load(context.door, {**SECTIONS, **(SIZES if sizes else {}), **deep})
+    limit = limit if deep else None
+    loaded = load(context.door, {**records.SECTIONS, **(records.SIZES if sizes else {}), **deep})
     if types and owners:
         loaded["types"] = parse_request(HELD, context.door.find_command)
     asked_for_more = sizes or bool(deep)
@@ -195,26 +182,22 @@ def take(
         "target": {"kind": target.kind, "pid": target.pid},
         "glibc": session.located.version,
     }
-    for name, kept in SECTIONS.items():
+    for name, kept in records.SECTIONS.items():
         keys = loaded[name].answered(context).keys
         document[name] = {key: keys.get(key) for key in kept}
-    problems = [*problems_of_limit(limit), *problems_of(session)]
+    problems = [*(limit.problems if limit is not None else ()), *problems_of(session)]
     if sizes or deep:
         beside = Context(context.door, context.options, session, copies=context.copies)
-        for name, kept in SIZES.items() if sizes else ():
+        for name, kept in {**(records.SIZES if sizes else {}), **deep}.items():
             answer = loaded[name].answered(beside)
             problems += [each for each in answer.problems if each not in problems]
-            document[name] = {key: answer.keys.get(key) for key in kept}
-        for name, kept in deep.items():
-            answer = loaded[name].answered(beside)
-            problems += [each for each in answer.problems if each not in problems]
-            told = OF_AN_OWNER if name == "owners" else (*OF_A_TYPE, "held_by") if owners else OF_A_TYPE
-            rows = answer.keys[name]
-            assert isinstance(rows, Sequence)
-            document[name] = {
-                **{key: answer.keys.get(key) for key in kept},
-                name: [{key: row[key] for key in told} for row in rows],
-            }
+            document[name] = part = {key: answer.keys.get(key) for key in kept}
+            if name in deep:
+                of_a_type = (*records.OF_A_TYPE, "held_by") if owners else records.OF_A_TYPE
+                told = records.OF_AN_OWNER if name == "owners" else of_a_type
+                rows = part[name]
+                assert isinstance(rows, Sequence)
+                part[name] = [{key: row[key] for key in told} for row in rows]
         if "types" in deep:
             document.update(_containers(beside.session))
     document["problems"] = sentences(problems)
@@ -264,4 +247,4 @@ def _containers(session: Session) -> Document:
     if not rows:
         return {}
     kept = [dict(row_record(each).items()) for each in rows]
-    return {"containers": {"containers": [{key: row[key] for key in OF_A_CONTAINER} for row in kept]}}
+    return {"containers": {"containers": [{key: row[key] for key in records.OF_A_CONTAINER} for row in kept]}}

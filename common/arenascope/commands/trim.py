@@ -583,17 +583,18 @@ def _released(call: str, kind: str, ranges: int, refused: int) -> Statement:
 
 
 def _row(trim: Trim, with_ranges: bool) -> records.ArenaTrimRecord:
-    plan = trim.plan
-    row = records.ArenaTrimRecord.of(
+    plan, ranges = trim.plan, {}
+    if with_ranges:
+        ranges = {"madvise_ranges": None if plan.madvise is None else [_range(each) for each in plan.madvise]}
+    return records.ArenaTrimRecord.of(
         plan,
         index=plan.arena,
         address=hexadecimal(plan.address),
-        madvise_ranges=None if plan.madvise is None else [_range(each) for each in plan.madvise],
         resident_bytes=trim.resident.trim,
         kept=records.KeptByArena.of(plan, top_bytes=plan.top and plan.top.bytes, top_resident_bytes=trim.resident.top),
         tops_range=_range(plan.tops) if plan.tops else None,
+        **ranges,
     )
-    return row if with_ranges else row.without("madvise_ranges")
 
 
 def _range(range: Range) -> tuple[str, int]:

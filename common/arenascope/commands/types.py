@@ -229,7 +229,7 @@ def types_command(context: Context) -> Answer:
     options = context.options
     if options.values and not options.name:
         raise UsageError("--values takes one type's name", "types Session --values")
-    looked = looked_for_owners(context)
+    looked = live_copy.looked(context) if options.owners else None
     if looked is None:
         look_at_a_copy(context)
     session = context.session
@@ -275,7 +275,8 @@ def types_command(context: Context) -> Answer:
         left_out=len(chosen[shown:]) if shown else 0,
         notes=[statement_record(each, note_text(each)) for each in notes],
         totals=records.TypeTotals.of(totals, resident_bytes=resident),
-        **values_record(values, context.user_data),
+        # the key is there only with --values
+        **({} if values is None else {"values": object_values(values, context.user_data)}),
     )
     if values is not None:
         text = values_lines(context.style, values, limit=options.limit, notes=map(note_text, more))
@@ -299,13 +300,6 @@ def types_command(context: Context) -> Answer:
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}
     return Answer(found, of_heap(session, text), [*problems, *problems_of(session)], beside=beside)
-
-
-def values_record(values: Optional[TypeValues], shown: UserData) -> dict[str, object]:
-    """The document's key "values", which is there only with --values."""
-    if values is None:
-        return {}
-    return {"values": object_values(values, shown)}
 
 
 def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:
@@ -334,13 +328,6 @@ def not_read(source: TypeSource) -> Optional[Statement]:
 def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:
     matches = shell_pattern(match) if match else None
     return lambda row: row.bytes >= (least or 0) and (matches is None or is_called(row.kind, matches))
-
-
-def looked_for_owners(context: Context) -> Optional[CopiedImage]:
-    """With --owners, the image in which to search for owners; in the shell a live process is copied and runs on."""
-    if not context.options.owners:
-        return None
-    return live_copy.looked(context)
 
 
 def find_held(context: Context, looked: Optional[CopiedImage]) -> Optional[HolderNames]:

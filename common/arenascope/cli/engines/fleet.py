@@ -19,7 +19,7 @@ from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
 from ...base.whole_file import write_whole
 from ...commands.all_commands import COMMAND_NAMES, find_command
-from ...commands.framework.arguments import HELP, ArgumentGroup, Outline, argument, seconds
+from ...commands.framework.arguments import argument, outline_of, seconds
 from ...present.pages.fill_page import filled
 from ...present.shared_text.text import count
 from ...sources.core.core_at_url import load_fsspec, store_error_text, store_errors
@@ -35,7 +35,7 @@ SECONDS = 300
 PARTLY = "it could not be read whole"
 T = TypeVar("T")
 EXTRAS = "pip install 'arenascope[fleet]'"
-OUTLINE = Outline(
+OUTLINE = outline_of(
     "One command over the cores of a fleet, or over processes of other hosts.",
     "Folders are gone through for cores. A core at s3://, gs://, http:// or whatever else fsspec knows is copied whole "
     "by the worker that looks at it, into a temporary file that it removes. Each document is a line of JSON on "
@@ -46,48 +46,36 @@ OUTLINE = Outline(
     "memory, and leaves nothing behind.",
     "fleet /cores > fleet.jsonl\nfleet s3://bucket/cores/ --engine ray --address auto > fleet.jsonl\n"
     "fleet redis-server --via 'ssh web1' --via 'ssh web2' --html fleet.html",
-    (
-        ArgumentGroup(
-            "options",
-            (
-                argument(
-                    "cores",
-                    metavar="CORE|FOLDER|URL|PID",
-                    nargs="+",
-                    help="what to look at, also patterns with *; with --via pids, names of processes, or paths there",
-                ),
-                argument(
-                    "--via",
-                    metavar="COMMAND",
-                    action="append",
-                    default=[],
-                    help="a host, by the command that runs another one there (may be repeated); no shell sees it",
-                ),
-                argument(
-                    "--seconds",
-                    type=seconds,
-                    default=SECONDS,
-                    metavar="TIME",
-                    help=f"with --via: how long one host may take ({SECONDS}s)",
-                ),
-                argument(
-                    "--jsonl", action="store_true", help="with --html: write the documents to standard output, too"
-                ),
-                argument(
-                    "--html",
-                    metavar="FILE",
-                    help="write a page that says which differ from the others, and in what (of the reports)",
-                ),
-                argument("--command", dest="asked", default="report", metavar="NAME", help="which command (report)"),
-                argument("--engine", choices=tuple(ENGINES), help="which engine (the first that is installed)"),
-                argument("--address", metavar="ADDRESS", help="its scheduler's; without it, this machine does it"),
-                argument(
-                    "--workers", type=int, metavar="N", help="worker processes on this machine (chosen automatically)"
-                ),
-                HELP,
-            ),
-        ),
+    argument(
+        "cores",
+        metavar="CORE|FOLDER|URL|PID",
+        nargs="+",
+        help="what to look at, also patterns with *; with --via pids, names of processes, or paths there",
     ),
+    argument(
+        "--via",
+        metavar="COMMAND",
+        action="append",
+        default=[],
+        help="a host, by the command that runs another one there (may be repeated); no shell sees it",
+    ),
+    argument(
+        "--seconds",
+        type=seconds,
+        default=SECONDS,
+        metavar="TIME",
+        help=f"with --via: how long one host may take ({SECONDS}s)",
+    ),
+    argument("--jsonl", action="store_true", help="with --html: write the documents to standard output, too"),
+    argument(
+        "--html",
+        metavar="FILE",
+        help="write a page that says which differ from the others, and in what (of the reports)",
+    ),
+    argument("--command", dest="asked", default="report", metavar="NAME", help="which command (report)"),
+    argument("--engine", choices=tuple(ENGINES), help="which engine (the first that is installed)"),
+    argument("--address", metavar="ADDRESS", help="its scheduler's; without it, this machine does it"),
+    argument("--workers", type=int, metavar="N", help="worker processes on this machine (chosen automatically)"),
 )
 
 

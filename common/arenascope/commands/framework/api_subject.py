@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Callable, Iterator, Mapping, Optional, TypeVar, Union
+from typing import Callable, Iterator, Mapping, TypeVar, Union
 
 from ...base.errors import UsageError
 from ...present.json_documents import arena_records, block_records, process_records
@@ -27,9 +26,7 @@ class Subject(ABC):
     def __enter__(self) -> Subject:
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Does nothing: each look has released what it held."""
         return None
 

@@ -116,6 +116,12 @@ class Outline(NamedTuple):
         return (*self.groups, *self.also)
 
 
+def outline_of(summary: str, description: str, example: str, *arguments: Argument, names_pids: str = "") -> Outline:
+    """Describes a command that only the shell has."""
+    groups = (ArgumentGroup("options", (*arguments, HELP)),)
+    return Outline(summary, description, example, groups, names_pids=names_pids)
+
+
 def options_of(groups: Sequence[ArgumentGroup]) -> Iterator[Argument]:
     return (each for group in groups for each in group.arguments if each.is_option)
 

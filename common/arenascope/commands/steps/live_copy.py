@@ -198,16 +198,10 @@ def looked(context: Context) -> CopiedImage:
         # zeros would pass for blocks without pointers
         raise RedactedError("what points to them")
     if session.block_results.search is None:
-        session.block_results.search = _found(context)
+        session.block_results.search = search = search_of(session, live_blocks(session))
+        if search.bytes >= SLOW and library(search.bytes) is None:
+            context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
     return CopiedImage(session.block_results.search, lost)
-
-
-def _found(context: Context) -> ImageSearch:
-    session = context.session
-    search = search_of(session, live_blocks(session))
-    if search.bytes >= SLOW and library(search.bytes) is None:
-        context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
-    return search
 
 
 def quick_core_search(context: Context) -> Optional[CopiedImage]:

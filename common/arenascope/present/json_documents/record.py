@@ -130,12 +130,6 @@ class Record:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.items())})"
 
-    def without(self: AnyRecord, name: str) -> AnyRecord:
-        """Removes a key that no option asked for."""
-        delattr(self, name)
-        self._left_out |= {name}
-        return self
-
     def items(self) -> Iterator[tuple[str, object]]:
         """The keys that are set, and their values."""
         return ((key_of(name), getattr(self, name)) for name in self._fields if name not in self._left_out)
