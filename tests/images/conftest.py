@@ -14,6 +14,7 @@ from typing import Callable, Iterator
 
 import pytest
 from lifetimes import dies_with_us
+from marks import in_full
 from subjects import await_parked
 
 from arenascope.blocks import pointer_finder
@@ -81,7 +82,7 @@ class Subject:
         self.process.stdout.close()
 
 
-@pytest.fixture(params=["numpy", "python"])
+@pytest.fixture(params=["numpy", *in_full("python")])
 def with_and_without_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks for pointers does so word by word, or with numpy however little there is."""
     if request.param == "numpy":

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from marks import in_full
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +30,7 @@ sys.meta_path.insert(0, Finder)
 
 
 @pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("module", ["cli", "argparse", "commands.version"])
+@pytest.mark.parametrize("module", ["cli", *in_full("argparse", "commands.version")])
 def test_ctrl_c_at_the_start_is_one_line_and_status_130(tmp_path: Path, start: str, module: str) -> None:
     """As the first module of ours is loaded, one of Python's, and at last the command's own."""
     words = ["version"]
