@@ -10,7 +10,7 @@ import re
 
 import shtab
 
-from arenascope.cli.command_line import COMMAND, CORE_OPTION, PID_OPTION, CommandTree, branch_names
+from arenascope.cli.main import COMMAND, CORE_OPTION, PID_OPTION, CommandTree, branch_names
 from arenascope.commands.framework.overview import ALL
 from arenascope.present.glossary import TOPIC
 

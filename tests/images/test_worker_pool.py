@@ -15,8 +15,7 @@ from marks import in_full
 from subjects import Subject
 
 from arenascope.base import worker_pool as crew
-from arenascope.base.count_work import Meter, Unseen
-from arenascope.base.worker_pool import share_out
+from arenascope.base.worker_pool import Meter, Unseen, share_out
 from arenascope.cli.several_subjects import SubjectRequest, look
 from arenascope.cli.shell import How
 from arenascope.commands.all_commands import find_command
@@ -214,7 +213,7 @@ def test_ctrl_c_ends_all_of_them(whom: str, tmp_path: Path) -> None:
         "import os, sys, time\n"
         f"sys.path.insert(0, {str(ROOT / 'common')!r})\n"
         "from arenascope.base.worker_pool import share_out\n"
-        "from arenascope.base.count_work import Unseen\n"
+        "from arenascope.base.worker_pool import Unseen\n"
         "def do(job, meter):\n"
         "    os.write(1, b'began\\n')\n"
         "    time.sleep(100)\n"
@@ -240,7 +239,7 @@ def test_workers_end_soon_after_whoever_started_them_was_killed(tmp_path: Path) 
         "import os, sys, time\n"
         f"sys.path.insert(0, {str(ROOT / 'common')!r})\n"
         "from arenascope.base import worker_pool as crew\n"
-        "from arenascope.base.count_work import Unseen\n"
+        "from arenascope.base.worker_pool import Unseen\n"
         "def do(job, meter):\n"
         "    os.write(1, b'began\\n')\n"
         "    while True:\n"

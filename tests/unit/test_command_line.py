@@ -9,7 +9,7 @@ import pytest
 
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.cli import main as cli
-from arenascope.cli.command_line import IN_THE_SHELL, LOOPS, SUBJECTS, CommandTree, branch_names, with_command
+from arenascope.cli.main import IN_THE_SHELL, LOOPS, SUBJECTS, CommandTree, branch_names, with_command
 from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.arguments import completions
 from arenascope.commands.framework.overview import help_text

@@ -17,7 +17,7 @@ from heapbuilder import HeapImage
 from schemas import FILE, contract, definitions, followed, schema, valid_snapshot, wrong
 
 from arenascope.cli import main as cli
-from arenascope.cli.command_line import INSTEAD
+from arenascope.cli.main import INSTEAD
 from arenascope.commands import params
 from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject

@@ -12,10 +12,44 @@ import pickle
 import select
 import signal
 import struct
-from contextlib import AbstractContextManager, closing, suppress
-from typing import Callable, Generator, Optional, Sequence, TypeVar
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from typing import Callable, Generator, Iterable, Iterator, Optional, Protocol, Sequence, TypeVar
 
-from .count_work import Meter, Unseen
+
+class Meter(Protocol):
+    """Reports the progress of a long walk, to be shown or not."""
+
+    def advance(self, amount: int) -> None:
+        """Counts so many more bytes as done."""
+
+
+MakeMeter = Callable[[str, int], "AbstractContextManager[Meter]"]
+"""Makes a meter from (what is done, how many bytes in all)."""
+
+
+class Unseen:
+    def advance(self, amount: int) -> None:
+        pass
+
+
+def unseen(what: str, total: int) -> AbstractContextManager[Meter]:
+    return nullcontext(Unseen())
+
+
+class HasBytes(Protocol):
+    @property
+    def bytes(self) -> int: ...
+
+
+Part = TypeVar("Part", bound=HasBytes)
+
+
+def metered(parts: Iterable[Part], meter: Meter) -> Iterator[Part]:
+    """Yields the same pieces; each counts once its consumer is done with it."""
+    for part in parts:
+        yield part
+        meter.advance(part.bytes)
+
 
 WORTH = 64 << 20
 """A smaller heap is swept in the time that a fork takes."""

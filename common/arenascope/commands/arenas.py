@@ -6,14 +6,13 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.trim import Trim
 from ..analysis.usage import ArenaUsage, orphans, total, total_tally
-from ..base.model import REPLACED, Tally
+from ..base.model import REPLACED, Allocator, Tally
 from ..present.json_documents import arena_records as records
 from ..present.json_documents.record import chunk_tally, hexadecimal
-from ..present.screens.verdict import allocators_lines
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.before_hold import read_trims
 from ..session.problems import mmapped_tally, problems_of, quick_usages
-from ..session.resident import share_of
+from ..session.resident import GlibcShare, share_of
 from ..session.trims import trims
 from .framework.command import LIMIT, Answer, Context, argument, command
 
@@ -222,3 +221,27 @@ def _sentence(style: Style, usages: Sequence[ArenaUsage], whole: bool) -> str:
         held = style.size(sum(usage.header.system_mem for usage in alone))
         parts.append(f"{count(len(alone), 'arena')} without a thread {'holds' if len(alone) == 1 else 'hold'} {held}")
     return "; ".join(parts)
+
+
+def allocators_lines(style: Style, allocators: Sequence[Allocator], share: Optional[GlibcShare]) -> Iterator[str]:
+    """One line for each allocator; the first also says how much memory glibc's arenas have."""
+    of_it = _share_text(style, share)
+    for place, each in enumerate(allocators):
+        does = {
+            True: "serves malloc here, glibc only what bypasses it",
+            False: "has a heap of its own beside malloc",
+            None: "may serve malloc here",
+        }[each.replaces_malloc]
+        if each.shadowed_by:
+            does = "is loaded, yet malloc does not lead to it"
+        yield f"{each.name} ({each.how}) {does}{'' if place else of_it}; {each.instead}"
+
+
+def _share_text(style: Style, share: Optional[GlibcShare]) -> str:
+    """ ": glibc's arenas hold 0.1% of the 84.2 MiB resident", or what is known of it; "" if nothing is."""
+    ours, rss = share or (None, None)
+    if ours is None:
+        return ""
+    if not rss:
+        return f": glibc's arenas have {style.size(ours)} resident"
+    return f": glibc's arenas hold {100 * ours / rss:.1f} % of the {style.size(rss)} resident"

@@ -19,9 +19,9 @@ from ..analysis.chunks import (
     within,
 )
 from ..base.argv import Matches, shell_pattern
-from ..base.count_work import Meter, metered
 from ..base.errors import UsageError
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement, Tally
+from ..base.worker_pool import Meter, metered
 from ..blocks.name_all_blocks import live_kinds
 from ..glibc.chunk import SIZE_BITS
 from ..glibc.chunk_arrays import Block, blocks

@@ -18,12 +18,12 @@ from ..present.json_documents import arena_records as records
 from ..present.json_documents.arena_records import other_allocators, share_record
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.evidence import check_words, evidence
-from ..present.screens.verdict import allocators_lines, copies_lines
 from ..present.shared_text.findings import missing_line, sentence, without_debug_information
 from ..present.shared_text.text import Style, count
 from ..session.problems import problems_of, unknown_release
 from ..session.resident import share_of
 from ..session.session import Session
+from .arenas import allocators_lines
 from .framework.command import Answer, Context, argument, command
 
 SHOWN = 20
@@ -224,7 +224,10 @@ def _lines(
         yield f"build-id {libc.build_id}"
     how = "by symbol" if located.located_by == "symbols" else "by scan"
     yield f"main_arena {located.main_arena:#x}, found {how}; {_mp(located)}"
-    yield from copies_lines(located.copies, context.session.libc)
+    for number, copy in enumerate(located.copies if len(located.copies) > 1 else ()):
+        state = ", this one" if number == context.session.libc else ""
+        state += "" if copy.used else ", its malloc was never called"
+        yield f"libc {number}: {copy.file}, main_arena {copy.main_arena:#x}{state}"
     session = context.session
     yield from allocators_lines(context.style, session.located.allocators, share_of(session))
     if context.session.started:

@@ -6,10 +6,9 @@ from array import array
 from contextlib import suppress
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.count_work import MakeMeter, Meter, metered
 from ..base.errors import HoldOverUnread, MemoryReadError
 from ..base.model import ArenaHeader, Bin, Finding, Lists, Range, Statement, cannot_read
-from ..base.worker_pool import share_out
+from ..base.worker_pool import MakeMeter, Meter, metered, share_out
 from ..sources.memory import Memory
 from ..sources.target import Followed
 from .arena import ArenaReach, Reaches

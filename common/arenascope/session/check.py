@@ -9,9 +9,8 @@ from itertools import islice
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ..analysis.check import Busy, with_transients
-from ..base.count_work import Meter, Unseen, metered
 from ..base.model import Arena, ArenaHeader, Breach, Finding, Piece, Statement
-from ..base.worker_pool import share_out
+from ..base.worker_pool import Meter, Unseen, metered, share_out
 from ..glibc.arena import has_heap
 from ..glibc.check import (
     BinCheck,

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager, closing
 from typing import Callable, Generator, Generic, Iterator, NamedTuple, Optional, Sequence, TypeVar
 
 from ..analysis.pins import TOGETHER
-from ..base.count_work import Meter, Unseen, metered
 from ..base.model import ArenaHeader, ChunkRun, Finding, Heap, Piece
-from ..base.worker_pool import SHARES, share_out
+from ..base.worker_pool import SHARES, Meter, Unseen, metered, share_out
 from ..glibc.sweep import cuts
 from ..sources.target import Span
 from .session import Session

@@ -9,7 +9,6 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.usage import ArenaUsage, arena_usage
-from ..base.count_work import MakeMeter, unseen
 from ..base.model import (
     Arena,
     ArenaHeader,
@@ -24,7 +23,7 @@ from ..base.model import (
     ThreadCache,
 )
 from ..base.printable import one_line
-from ..base.worker_pool import how_many
+from ..base.worker_pool import MakeMeter, how_many, unseen
 from ..glibc import arena, bins, mmapped, params, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.chunk import masked

@@ -11,7 +11,7 @@ from array import array
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
-from ...base.count_work import Meter
+from ...base.worker_pool import Meter
 from ...sources.target import Span
 from .blocks import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, STALE, LiveBlocks
 from .refs import ImageSearch

@@ -6,8 +6,8 @@ from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence, Union
 
-from ...base.count_work import Meter
 from ...base.model import ROOT_KINDS
+from ...base.worker_pool import Meter
 from ...session.session import Session
 from ...sources.target import Span
 from ..pointer_finder import FastFinder, Finder, finder_of, library

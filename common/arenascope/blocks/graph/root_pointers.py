@@ -7,7 +7,7 @@ from itertools import accumulate
 from types import ModuleType
 from typing import Iterator, NamedTuple, Optional, Protocol, Sequence
 
-from ...base.count_work import Meter
+from ...base.worker_pool import Meter
 from ...sources.target import Span
 from ..pointer_finder import Finder
 from .blocks import FLAGS, STALE, edge_to, is_low_number
