@@ -245,12 +245,8 @@ def make_classes(folder: str) -> list[type[_NamedCommand]]:
     return classes
 
 
-def _class_name(prefix: str, name: str) -> str:
-    return f"{prefix}_{name}".replace("-", "_")
-
-
 def _make_class(kind: type[AnyNamed], prefix: str, name: str, **attributes: object) -> type[AnyNamed]:
-    made = type(_class_name(prefix, name), (kind,), {"prefix": prefix, "name": name, **attributes})
+    made = type(f"{prefix}_{name}".replace("-", "_"), (kind,), {"prefix": prefix, "name": name, **attributes})
     return cast("type[AnyNamed]", made)
 
 

@@ -48,7 +48,8 @@ def find_advice(facts: Facts) -> list[Advice]:
         *_apart(facts),
         *_allocator(facts),
     ]
-    helps.sort(key=_sure, reverse=True)
+    # large free chunks do not count: small blocks freed side by side leave them as well
+    helps.sort(key=lambda advice: (advice.effect or 0) - (advice.figures.get("large_free_bytes") or 0), reverse=True)
     if facts.picture.measure == SPACE:
         # part of it was not in memory
         helps = [each._replace(bound=each.effect is not None) for each in helps]
@@ -63,11 +64,6 @@ def find_advice(facts: Facts) -> list[Advice]:
     settled = [each for each in in_use if each.id not in LOOKS]
     perhaps = list(_perhaps_lost(facts))
     return [*first, *helps, *rest, *looks, *perhaps, *_clear(facts), *settled, *_small_leak(facts), *_folklore(facts)]
-
-
-def _sure(advice: Advice) -> float:
-    """Returns the effect without the large free chunks, which small blocks freed side by side leave as well."""
-    return (advice.effect or 0) - (advice.figures.get("large_free_bytes") or 0)
 
 
 def _about(advice: Advice) -> float:
@@ -90,15 +86,11 @@ def _trim(facts: Facts) -> Iterator[Advice]:
 
 
 def _tops(facts: Facts) -> Iterator[Advice]:
-    size = sum(_top_beyond(each, facts.page) for each in facts.picture.arenas if each.arena)
+    size = sum(max(0, each.top + each.top_end - facts.page) for each in facts.picture.arenas if each.arena)
     if facts.matters(size):
         trimmed = facts.part("returnable")
         figures = {"tops_bytes": facts.part("thread_tops"), "with_trim_bytes": size + trimmed if trimmed else 0}
         yield Advice("release-tops", size, figures)
-
-
-def _top_beyond(arena: ArenaResident, kept: int) -> int:
-    return max(0, arena.top + arena.top_end - kept)
 
 
 def _thresholds(facts: Facts) -> Iterator[Advice]:

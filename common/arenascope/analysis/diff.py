@@ -231,11 +231,6 @@ def _sizes(document: Document) -> Optional[Rows]:
     return _by((document.get("chunks") or {}).get("sizes"), size_name)
 
 
-def _sums_of_types(document: Document) -> Optional[Rows]:
-    """Sums types of one name, which may be of two modules."""
-    return _sums(document, "types", lambda row: str(row["type"]), ["bytes"])
-
-
 def _by_what_they_hold(changes: Sequence[FigureChange], held: Sequence[FigureChange]) -> list[FigureChange]:
     """Sorts by the change in bytes held: containers within one that grew have more elements, but hold less."""
     most = {each.name: abs(each.change or 0) for each in held}
@@ -306,7 +301,8 @@ KINDS: Mapping[str, _Kind] = {
     "used": _Kind(_arenas, "used_bytes"),
     "bin": _Kind(_bins, "bytes"),
     "size": _Kind(_sizes, "used_bytes"),
-    "type": _Kind(_sums_of_types, "bytes"),
+    # types of one name may be of two modules
+    "type": _Kind(lambda document: _sums(document, "types", lambda row: str(row["type"]), ["bytes"]), "bytes"),
     CONTAINER: _Kind(_sums_of_containers, "elements"),
     "owner": _Kind(_sums_of_owners, "held_bytes"),
 }

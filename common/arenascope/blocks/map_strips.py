@@ -67,7 +67,8 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
         resident = {heap: resident_spans(session, heap) for heap in fine}
         goes_back = _goes_back(session, only, picture.problems)
         session.heed_ctrl_c()
-        unknown, order = _doubtful(session), session.listed_order
+        # a chunk that looks used may be in a list that was not read to its end
+        unknown, order = () if session.caches_known and session.fast_known else ("used", "cached"), session.listed_order
         size = sum(heap.bytes for heap in fine)
 
         def new_strip(heap: Heap) -> Strip:
@@ -97,11 +98,6 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
     if session.residency is None:
         for strip in picture.strips:
             strip.unknown |= {"resident", "releasable_resident"}
-
-
-def _doubtful(session: Session) -> Sequence[str]:
-    """A chunk that looks used may be in a list that was not read to its end."""
-    return () if session.caches_known and session.fast_known else ("used", "cached")
 
 
 def _goes_back(session: Session, only: Optional[int], problems: list[Statement]) -> Mapping[int, GoesBack]:

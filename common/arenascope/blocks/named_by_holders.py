@@ -373,11 +373,6 @@ def kept_by_member(class_name: Optional[str], words: Sequence[int]) -> Optional[
     return member if member is not None and len(words) > max(member.place, member.length) else None
 
 
-def is_kept(member: BlockPointer, words: Sequence[int], usable: int) -> bool:
-    """Whether a block of so many bytes is what the object says that it keeps; of none malloc gives a byte."""
-    return fits(max(1, words[member.length]), usable)
-
-
 ELEMENTS = 1 << 20
 """So much of what a container has is looked through."""
 LONGEST_FORM = 16
@@ -609,7 +604,8 @@ class HolderPass:
 
     def _take_member(self, member: BlockPointer, words: Sequence[int]) -> None:
         usable = self._index.usable(words[member.place])
-        if usable is not None and is_kept(member, words, usable):
+        # of none malloc gives a byte
+        if usable is not None and fits(max(1, words[member.length]), usable):
             self._index.put(words[member.place], self._number(member.kind))
 
     def _name_what_is_shared(self, kind: Kind, pointers: Sequence[int]) -> None:

@@ -356,12 +356,6 @@ def _nothing(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     )
 
 
-def _nothing_more(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    return _nothing(figure, facts, say)._replace(
-        action="nothing more to tune: the rest is in use, and grew by little or nothing"
-    )
-
-
 def _leak(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     which = lost_blocks(figure, lost_of(facts.held).names, say) if facts.held else ""
     back = ""
@@ -456,7 +450,9 @@ ADVICE: Mapping[str, Callable[[Figures, Facts, Say], AdviceText]] = {
     "search-for-leak": _unsearched_leak,
     "look-again": _again,
     "find-what-grew": _grew,
-    "nothing-more-to-tune": _nothing_more,
+    "nothing-more-to-tune": lambda figure, facts, say: _nothing(figure, facts, say)._replace(
+        action="nothing more to tune: the rest is in use, and grew by little or nothing"
+    ),
     "nothing-to-tune": _nothing,
     "ask-who-mapped": _ask,
     "arena-limit-no-help": _no_help,

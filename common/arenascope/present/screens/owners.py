@@ -317,11 +317,6 @@ def _cells(style: Style, shown: OwnersScreen, holding: Holding) -> list[str]:
         style.size(kept.returns if kept is not None else None),
         f"{holding.blocks:,}",
         shown.spreads_at(holding),
-        style.size(holding.tied_bytes) if _is_tied(holding) else "",
+        style.size(holding.tied_bytes) if MUCH * holding.tied_bytes >= holding.bytes else "",
         shared,
     ]
-
-
-def _is_tied(holding: Holding) -> bool:
-    """Whether other owners lead to much of it in as few steps as its main holder."""
-    return MUCH * holding.tied_bytes >= holding.bytes
