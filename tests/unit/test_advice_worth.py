@@ -9,13 +9,10 @@ from typing import Any, Optional, Sequence, cast
 import pytest
 
 from arenascope.analysis.advice import OF_LEAKS, find_advice
-from arenascope.analysis.causes import Facts, find_causes
-from arenascope.analysis.held_back import BlocksOfKind, HeldBack, LiveBlockKinds, TypeRow
-from arenascope.analysis.report import RESIDENT, ResidentPicture
-from arenascope.analysis.report_holders import HeldSums, Lost, MainHolder
-from arenascope.analysis.resident import ArenaResident
+from arenascope.analysis.causes import Facts, find_causes, judge
+from arenascope.analysis.pins import BlocksOfKind, HeldBack, LiveBlockKinds, TypeRow
+from arenascope.analysis.report import RESIDENT, ArenaResident, HeldSums, Lost, MainHolder, ResidentPicture
 from arenascope.analysis.usage import ArenaUsage
-from arenascope.analysis.verdict import judge
 from arenascope.base.model import Applied, ArenaHeader, Kind, Params
 from arenascope.present.screens.advice_sentences import words
 from arenascope.present.screens.pins import group_lines

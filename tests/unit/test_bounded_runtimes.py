@@ -7,8 +7,8 @@ from typing import Sequence
 import pytest
 from heap_mixtures import everything
 
-from arenascope.blocks.graph import runtime_mappings
-from arenascope.blocks.graph.runtime_mappings import Page, RuntimeForm, Runtimes
+from arenascope.blocks.graph import roots
+from arenascope.blocks.graph.roots import Page, RuntimeForm, Runtimes
 from arenascope.session.session import Session
 from arenascope.sources.elf.address_names import modules_of
 from arenascope.sources.elf.modules import Modules
@@ -28,8 +28,8 @@ def test_mappings_that_are_said_to_be_large(monkeypatch: pytest.MonkeyPatch) -> 
     def words(_: Memory, address: int) -> Sequence[int]:
         return (address,)
 
-    monkeypatch.setattr(runtime_mappings, "MOST_IN_ALL", MOST)
-    monkeypatch.setattr(runtime_mappings, "_words", words)
+    monkeypatch.setattr(roots, "MOST_IN_ALL", MOST)
+    monkeypatch.setattr(roots, "_words", words)
     session = Session(everything("2.36-64").target())
     found = Runtimes(session, Modules(session.target, modules_of(session.regions)))
     monkeypatch.setattr(found, "_forms", {"CPython": RuntimeForm(4 << 10, none_is)})

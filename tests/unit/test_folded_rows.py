@@ -7,7 +7,7 @@ from typing import Sequence
 
 import pytest
 
-from arenascope.analysis.held_back import Totals, TypeRow
+from arenascope.analysis.pins import Totals, TypeRow
 from arenascope.base.model import Kind
 from arenascope.present.screens.types import lines
 from arenascope.present.shared_text.text import FEW_ROWS, Style, worth_a_row

@@ -12,14 +12,13 @@ from marks import full_after
 
 from arenascope.base import optional_libraries
 from arenascope.blocks.graph.blocks import FLAGS, Marks, SpanMark
-from arenascope.blocks.graph.components import lumps
 from arenascope.blocks.graph.costs_by_type import costs_of_each
-from arenascope.blocks.graph.dominators import Dominators, dominators
+from arenascope.blocks.graph.dominators import Dominators, dominators, lumps
 from arenascope.blocks.graph.edges import Further, Graph, Spread, with_more, without
 from arenascope.blocks.graph.encodings import decoded
+from arenascope.blocks.graph.leaks import marked
 from arenascope.blocks.graph.memory_windows import WordWindow
-from arenascope.blocks.graph.nearest_owners import MOST, NONE, Common, SharedBlock, Tops
-from arenascope.blocks.graph.reach import marked
+from arenascope.blocks.graph.owners import MOST, NONE, Common, SharedBlock, Tops
 from arenascope.blocks.graph.returns import by_kind
 from arenascope.blocks.graph.root_pointers import Seed
 from arenascope.blocks.pointer_finder import FastFinder, Finder, finder_of
@@ -142,7 +141,7 @@ def test_dominators_are_what_deletion_shows(seed: int) -> None:
 def test_numpy_tells_the_same_dominators(seed: int) -> None:
     """Of graphs with owners, after few passes of each kind or all that get any further; met many at a time or not."""
     numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    from arenascope.blocks.graph import dominators_with_numpy
+    from arenascope.blocks.graph.dominators import dominators_at_once
 
     rng = random.Random(seed)
     for round_ in range(20):
@@ -157,7 +156,7 @@ def test_numpy_tells_the_same_dominators(seed: int) -> None:
         worth, patience = (1, 1 << 30)[round_ % 2], (1, 2, 3, 1 << 30)[round_ % 4]
         parents = array("i", [-1]) * count
         Spread(graph, bytearray(count), parents, many=round_ % 3).mark([to for each in held for to in each], 1)
-        found = dominators_with_numpy.dominators_at_once(numpy, graph, held, parents, worth=worth, patience=patience)
+        found = dominators_at_once(numpy, graph, held, parents, worth=worth, patience=patience)
         is_told(dict(enumerate(lists)), found)
         marks = [bytearray(count), bytearray(count)]
         begin = held[0] if held else []

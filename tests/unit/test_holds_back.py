@@ -11,12 +11,12 @@ from heapbuilder import EACH_ROW, HeapImage, Row
 from marks import full_after
 from toy_malloc import held
 
-from arenascope.analysis.held_back import Holdings, HoldSearch
-from arenascope.analysis.held_back import Typed as Block
-from arenascope.analysis.resident import Present
+from arenascope.analysis.pins import Holdings, HoldSearch
+from arenascope.analysis.pins import Typed as Block
+from arenascope.analysis.report import Present
 from arenascope.analysis.trim import TrimRules
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap, Piece
-from arenascope.blocks.live_blocks import NamedRun, Swept
+from arenascope.blocks.block_index import NamedRun, Swept
 from arenascope.blocks.recognise.all_recognisers import NONE
 from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.chunk import PREV_INUSE

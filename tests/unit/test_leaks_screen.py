@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from arenascope.blocks.graph.blocks import LiveBlocks
-from arenascope.blocks.graph.components import Lumps
+from arenascope.blocks.graph.dominators import Lumps
 from arenascope.blocks.graph.leaks import BlockTally, LeakRow, Leaks
 from arenascope.present.screens.leaks import lines
 from arenascope.present.shared_text.text import Style

@@ -11,8 +11,7 @@ import pytest
 from arenascope.base import optional_libraries
 from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
 from arenascope.blocks.graph.edges import Graph, lasting
-from arenascope.blocks.graph.leads import STALE_RANK, Owner, stale_leads
-from arenascope.blocks.graph.main_holders import Lead, MainHolders, main_holders
+from arenascope.blocks.graph.leads import STALE_RANK, Lead, MainHolders, Owner, main_holders, stale_leads
 from arenascope.blocks.graph.stale_words import Collected
 
 FEW, RANKS = 14, 3

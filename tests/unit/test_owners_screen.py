@@ -10,7 +10,7 @@ import pytest
 
 from arenascope.base.model import Kind
 from arenascope.base.printable import NOWHERE
-from arenascope.blocks.declared.paths import Paths
+from arenascope.blocks.graph.holders import Paths
 from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, HeldStep, Holding, OtherHolders, Owners
 from arenascope.blocks.graph.returns import HeldPages

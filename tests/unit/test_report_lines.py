@@ -8,10 +8,9 @@ from arenascope.analysis.advice import Advice
 from arenascope.base.model import Statement
 from arenascope.cli.watch import OUTLINE
 from arenascope.commands.framework.arguments import Parser
-from arenascope.present.screens.advice_sentences import NOTHING_TO_SET
+from arenascope.present.screens.advice_sentences import NOTHING_TO_SET, AdviceText, ByType
 from arenascope.present.screens.report import Conclusions, lines
 from arenascope.present.screens.verdict import cause
-from arenascope.present.screens.ways_to_do import AdviceText, ByType
 from arenascope.present.shared_text.text import Style
 
 

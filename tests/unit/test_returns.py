@@ -1,5 +1,5 @@
 """What goes back with what an owner holds, on built heaps: one by one, all at once with numpy, and by the rules of
-analysis/held_back.py, which free every block of a kind."""
+analysis/pins.py, which free every block of a kind."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any, Iterator, Mapping, Sequence, Union
 import pytest
 from heap_mixtures import everything, random_image
 
-from arenascope.analysis.held_back import Typed
-from arenascope.analysis.resident import Present
+from arenascope.analysis.pins import Typed
+from arenascope.analysis.report import Present
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.graph.blocks import NOBODY, Join, LiveBlocks, OwnerPages, live_blocks, nobodys
-from arenascope.blocks.graph.returns import OneByOne
-from arenascope.blocks.graph.returns_with_numpy import AtOnce
+from arenascope.blocks.graph.returns import AtOnce, OneByOne
 from arenascope.blocks.types_of_image import InMemory, held_back
 from arenascope.glibc.chunk_arrays import blocks
 from arenascope.session.session import Session

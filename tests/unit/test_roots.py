@@ -9,7 +9,7 @@ from typing import Any, Callable, Sequence
 import pytest
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.blocks.graph import threads
+from arenascope.blocks.graph import roots
 from arenascope.blocks.graph.roots import _candidates, _constant_files
 from arenascope.sources.elf.modules import bss_ends
 from arenascope.sources.target import Region, ThreadInfo
@@ -126,7 +126,7 @@ OUT, ALL = False, True
 )
 def test_below_a_stack_pointer(monkeypatch: pytest.MonkeyPatch, below: Sequence[Region], counts: bool) -> None:
     """Where libc does not tell of stacks: before 2.34, in static programs."""
-    monkeypatch.setattr(threads, "used_stacks", lambda *_: None)
+    monkeypatch.setattr(roots, "used_stacks", lambda *_: None)
     here = region(2, "rw")._replace(end=region(2, "rw").start + 16 * PAGE)
     session: Any = SimpleNamespace(
         target=SimpleNamespace(machine="x86_64", pid=1, page_size=PAGE, pointer_size=8, byte_order="little"),
@@ -135,7 +135,7 @@ def test_below_a_stack_pointer(monkeypatch: pytest.MonkeyPatch, below: Sequence[
         located=SimpleNamespace(libc=None),
     )
     thread = ThreadInfo(2, stack_pointer=here.start + 9 * PAGE, thread_pointer=here.end - PAGE)
-    dead = [each for each in threads.StackWords(session, [thread], {}, session.memory).marks() if each.kind is None]
+    dead = [each for each in roots.StackWords(session, [thread], {}, session.memory).marks() if each.kind is None]
     assert bool(dead) == (not counts)
     assert all((each.start, each.end) == (here.start, here.start + 9 * PAGE - 128) for each in dead)
 

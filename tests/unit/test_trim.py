@@ -7,7 +7,7 @@ from typing import Iterable, Optional, Sequence
 
 import pytest
 
-from arenascope.analysis.resident import all_inside, covered
+from arenascope.analysis.report import all_inside, covered
 from arenascope.analysis.trim import (
     ArenaTrim,
     Chunk,

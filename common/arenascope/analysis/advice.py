@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, NamedTuple, Optional
 
-from .causes import Facts, lost_of, stranded_by
+from .causes import Facts, lost_of, stranded_by, trim_seconds
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
-from .report import SPACE
-from .report_holders import HeldSums
-from .resident import ArenaResident
+from .report import SPACE, ArenaResident, HeldSums
 from .usage import orphans
-from .verdict import trim_seconds
 
 FOLKLORE = 2
 """The value that everybody copies around."""

@@ -2,12 +2,160 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, repeat
+from operator import add, le
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, Optional, Protocol, Sequence
 
-from ..base.model import HUGE_PAGES, SHARED_MEMORY
+from ..base.model import HUGE_PAGES, SHARED_MEMORY, Arena, Range
 from ..sources.target import MappingUse, Region, Span
-from .resident import ArenaResident
+from .params import MMAP_THRESHOLD
+from .trim import ArenaTrim, Chunk
+
+if TYPE_CHECKING:
+    from ..base.array_types import Numbers
+
+
+def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
+    """Returns how many bytes of these ranges, which must be in address order, lie in resident pages."""
+    total = index = 0
+    low = high = 0
+    count = len(resident)
+    for start, size in ranges:
+        end = start + size
+        while high <= start:
+            if index == count:
+                return total
+            low, high = resident[index]
+            index += 1
+        if low <= start and end <= high:
+            # as nearly all of a million are
+            total += size
+            continue
+        at = index - 1
+        while at < count and resident[at].start < end:
+            total += min(end, resident[at].end) - max(start, resident[at].start)
+            at += 1
+    return total
+
+
+def all_inside(addresses: Sequence[int], sizes: Sequence[int], resident: Sequence[Span]) -> bool:
+    """Tells whether each of these chunks lies in resident pages, as in a heap that returned nothing. Works on arrays in
+    any order, as there may be a million chunks."""
+    starts, ends = [each.start for each in resident], [0, *(each.end for each in resident)]
+    limits = map(ends.__getitem__, map(bisect_right, repeat(starts), addresses))
+    return all(map(le, map(add, addresses, sizes), limits))
+
+
+def clipped(spans: Iterable[Span], start: int, end: int) -> list[Span]:
+    """Returns the parts of resident pages in [start, end): a heap need not begin or end at a page."""
+    return [Span(max(low, start), min(high, end)) for low, high in spans if low < end and start < high]
+
+
+class ArenaResident(NamedTuple):
+    """One arena's resident bytes; the parts sum to `total`."""
+
+    arena: int
+    total: int
+    live: int
+    """Blocks in use, with the allocator's own bookkeeping."""
+    tcache: int
+    returnable: int
+    """The bytes that malloc_trim(0) would return: whole free pages, and the end of the main arena's top."""
+    top_end: int
+    """The end of the main arena's top."""
+    top: int
+    """The rest of the top."""
+    scraps: int
+    """Free bytes in pages that blocks in use share."""
+    large: int
+    """Free chunks of at least mmap's default threshold, which would have kept a block of that size out of the arena."""
+    single: int
+    """The part of that which indicates one block to a chunk: all of it up to the current threshold. A chunk that is
+    slightly larger is such a block, joined with free memory beside it; beyond that, the rest is evidence against it.
+    Blocks of a few KiB, freed side by side, leave chunks of twice the threshold and of many MiB."""
+
+
+def arena_resident(
+    arena: Arena, plan: ArenaTrim, cached: Sequence[Range], resident: Sequence[Span], mmap_threshold: int
+) -> ArenaResident:
+    """Splits one arena. `cached` are its chunks in thread caches, `resident` the resident parts of its heaps, in
+    order."""
+    header = arena.header
+    unused = 0
+    free: list[Chunk] = []
+    large: list[Chunk] = []
+    for each in (*arena.bins, *arena.fastbins):
+        if all_inside(each.addresses, each.sizes, resident):
+            unused += each.bytes
+        else:
+            free += zip(each.addresses, each.sizes)
+        if each.max_bytes is None or each.max_bytes >= MMAP_THRESHOLD:
+            large += (chunk for chunk in zip(each.addresses, each.sizes) if chunk[1] >= MMAP_THRESHOLD)
+    large.sort()
+    single = [(address, min(size, 2 * mmap_threshold - size)) for address, size in large if size < 2 * mmap_threshold]
+    if header.top_bytes:
+        free.append((header.top, header.top_bytes))
+    free.sort()
+    total = sum(each.bytes for each in resident)
+    unused += covered(free, resident)
+    returnable = covered(plan.ranges, resident)
+    top = covered([plan.top] if plan.top else [], resident)
+    tcache = covered(sorted(cached), resident)
+    return ArenaResident(
+        arena=header.index,
+        total=total,
+        live=total - unused - tcache,
+        tcache=tcache,
+        returnable=returnable,
+        top_end=covered([plan.brk_range] if plan.brk_range else [], resident),
+        top=top,
+        scraps=unused - returnable - top,
+        large=covered(large, resident),
+        single=covered(single, resident),
+    )
+
+
+class Present:
+    """Counts the resident bytes of any range of a heap."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._spans = spans
+        self._starts = [span.start for span in spans]
+        self._arrays: Optional[tuple[Numbers, Numbers, Numbers]] = None
+        self._before = [0, *accumulate(span.end - span.start for span in spans)]
+
+    def within(self, start: int, end: int) -> int:
+        return self._below(end) - self._below(start)
+
+    def _below(self, address: int) -> int:
+        at = bisect_right(self._starts, address)
+        if not at:
+            return 0
+        span = self._spans[at - 1]
+        return self._before[at - 1] + min(address, span.end) - span.start
+
+    def at_once(self, numpy: ModuleType, starts: Numbers, ends: Numbers) -> Numbers:
+        """Returns the same for many ranges, as arrays."""
+        if not self._spans:
+            none: Numbers = numpy.zeros(len(starts), dtype=numpy.int64)
+            return none
+        if self._arrays is None:
+            spans = numpy.array(self._spans, dtype=numpy.int64)
+            self._arrays = spans[:, 0].copy(), spans[:, 1].copy(), numpy.array(self._before, dtype=numpy.int64)
+        lows, highs, before = self._arrays
+
+        def below(addresses: Numbers) -> Numbers:
+            at = numpy.searchsorted(lows, addresses, side="right")
+            # ranges before the first span are empty: they use its start
+            last = numpy.maximum(at - 1, 0)
+            places = numpy.maximum(numpy.minimum(addresses, highs[last]), lows[last])
+            sums: Numbers = before[last] + places - lows[last]
+            return sums
+
+        return below(ends) - below(starts)
+
 
 KERNEL = ("[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]")
 
@@ -217,3 +365,227 @@ def _holds_one(region: Region, pointers: Sequence[int]) -> bool:
     """Tells whether the mapping contains one of these, which are in order."""
     first = bisect_left(pointers, region.start)
     return first < len(pointers) and pointers[first] < region.end
+
+
+FIRST = 3
+"""At most so many owners are reported."""
+UNNAMED = "unnamed variables of "
+"""The prefix of a file's name: all words of its variables that no symbol covers are one owner."""
+
+
+def is_unnamed(owner: Optional[str]) -> bool:
+    """Tells whether an owner is of this kind."""
+    return owner is not None and owner.startswith(UNNAMED)
+
+
+class Holder(Protocol):
+    """The fields of an owner in blocks/graph/owners.py, which this package does not import."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> Optional[str]: ...
+
+    @property
+    def tid(self) -> Optional[int]: ...
+
+    @property
+    def stale(self) -> Optional[str]: ...
+
+
+class PageSharer(NamedTuple):
+    """The owner with most blocks on the same pages."""
+
+    called: str
+    more: int
+    """What goes back only once these are freed as well."""
+    returns: int
+    """What goes back in all."""
+
+
+class MainHolder(NamedTuple):
+    """A main holder, as in owners."""
+
+    kind: str
+    name: Optional[str]
+    tid: Optional[int]
+    bytes: int
+    """The bytes that it is the main holder of."""
+    alone: int
+    """The bytes that only it leads to."""
+    called: str
+    """Its name in messages."""
+    stale: Optional[str] = None
+    """As in owners."""
+    alone_blocks: int = 0
+    returns: Optional[int] = None
+    """What would leave memory with all that it holds alone, including pages that are free already; None: not known, or
+    not asked."""
+    resident: Optional[int] = None
+    """The resident bytes of what it holds alone."""
+    beside: Optional[PageSharer] = None
+
+
+class JointHolders(NamedTuple):
+    """Owners that lead to memory only together: each of them, and nobody else."""
+
+    owners: Sequence[Holder]
+    bytes: int
+    called: str
+    returns: Optional[int] = None
+    beside: Optional[PageSharer] = None
+
+
+class FreedNext(NamedTuple):
+    """The next owner to be freed after those before it, the largest first; the last stands for what nobody holds."""
+
+    owners: Sequence[Holder]
+    """Empty: held by nobody."""
+    bytes: int
+    called: str
+    alone: int
+    """What leaves memory if only this one is freed."""
+    returns: int
+    """What has left memory in all by then."""
+    holds_up: int
+    """What stays of all that owners hold if only this one stays."""
+
+
+class Lost(NamedTuple):
+    """The type of most of what is lost."""
+
+    type: str
+    blocks: int
+    bytes: int
+    """Including the blocks that hang on them."""
+    indirect_blocks: int
+    """The number of blocks that hang on them."""
+
+
+class HeldSums(NamedTuple):
+    """All live blocks, by what leads to them; the bytes sum to `live`."""
+
+    live: int
+    reached: int
+    possible: int
+    """Only interior pointers lead to these."""
+    lost: int
+    """No pointer leads to these."""
+    unknown: int
+    """No pointer that was examined leads to these, and not all were examined."""
+    lost_blocks: int
+    doubted: bool
+    """Whether what is unknown stays so, as the image lacks something. Otherwise only the second pass was left out."""
+    keepers: Sequence[MainHolder]
+    """The owners that hold most; screens show the first."""
+    others: int = 0
+    """What the other owners hold, which screens do not show."""
+    jointly: Sequence[JointHolders] = ()
+    """The groups that lead to most together: part of what their owners hold."""
+    in_turn: Sequence[FreedNext] = ()
+    """The largest owners and groups, if it is known what leaves memory: they may share pages."""
+    held_returns: int = 0
+    """What leaves memory with all of these, without what nobody holds."""
+    most_lost: Optional[Lost] = None
+    returns: Optional[int] = None
+    """What would leave memory with what is lost; None: not known, or not asked for."""
+
+    @property
+    def first(self) -> Sequence[MainHolder]:
+        return self.keepers[:FIRST]
+
+
+MALLOC = "malloc"
+USES = (MALLOC, "stacks", "files", "shared", "other", "kernel")
+"""The kinds of memory in a mapping: malloc's, and the other parts of a report."""
+
+
+class Mapped(NamedTuple):
+    """One mapping."""
+
+    use: MappingUse
+    part: str
+    """One of USES; memory in a mapping of MALLOC that is not malloc's is "other"."""
+    arenas: Sequence[int]
+    """Arenas with a heap in it, or just before it if it is their `reserve`."""
+    blocks: int
+    """The number of mmapped blocks that begin in it; the kernel merges neighbours into one mapping."""
+    malloc_bytes: Optional[int]
+    """The resident bytes of malloc's; None if not known."""
+    tid: Optional[int]
+    """The thread whose stack it holds."""
+    reserve: bool
+    """Address space after a heap into which it can grow."""
+    name: str
+
+    @property
+    def resident(self) -> Optional[int]:
+        return self.use.rss
+
+    @property
+    def other_bytes(self) -> Optional[int]:
+        """The resident bytes that are not malloc's."""
+        return None if self.resident is None or self.malloc_bytes is None else self.resident - self.malloc_bytes
+
+
+def mapped(
+    uses: Sequence[MappingUse],
+    extents: Sequence[Extent],
+    stacks: Mapping[int, int],
+    *,
+    known: bool,
+    bss: Mapping[int, int],
+) -> list[Mapped]:
+    """Describes each mapping. `stacks` are threads by their stack pointers; `known`: the extents tell how much of them
+    is resident; `bss`: its start and end in memory."""
+    ordered = sorted(extents)
+    starts = [each.start for each in ordered]
+    pointers = sorted(stacks)
+    rows: list[Mapped] = []
+    for before, use in zip([None, *uses], uses):
+        region = use.region
+        inside = extents_in(region, starts, ordered)
+        arenas = sorted({each.arena for each in inside if each.arena is not None})
+        part = MALLOC if inside else part_of(region, pointers)
+        previous = rows[-1] if rows else None
+        reserve = (
+            part == "other"
+            and not (region.readable or region.writable)
+            and previous is not None
+            and bool(previous.arenas)
+            and previous.use.region.end == region.start
+        )
+        resident = sum(each.resident for each in inside) if known and use.rss is not None else None
+        rows.append(
+            Mapped(
+                use,
+                part,
+                arenas=previous.arenas if reserve and previous else arenas,
+                blocks=sum(1 for each in inside if each.arena is None and each.first),
+                malloc_bytes=resident if inside else 0 if use.rss is not None else None,
+                tid=next((stacks[each] for each in pointers if region.contains(each)), None)
+                if part == "stacks"
+                else None,
+                reserve=reserve,
+                name=region.path or bss_name(before, use, bss),
+            )
+        )
+    return rows
+
+
+def part_sums(rows: Sequence[Mapped]) -> dict[str, Optional[int]]:
+    """Sums resident bytes by part, as a report has them; None if one mapping is not known."""
+    sums: dict[str, Optional[int]] = dict.fromkeys(USES, 0)
+
+    def add(part: str, size: Optional[int]) -> None:
+        before = sums[part]
+        sums[part] = None if before is None or size is None else before + size
+
+    for row in rows:
+        if row.part == MALLOC:
+            add(MALLOC, row.malloc_bytes)
+            add("other", row.other_bytes)
+        else:
+            add(row.part, row.resident)
+    return sums

@@ -20,10 +20,9 @@ from ..base.model import ArenaHeader, ChunkRun, Kind, MmappedBlock, Piece
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.parallel_sweeps import HeapPart, swept
 from ..session.session import Session
-from .block_index import WEAK, Known
+from .block_index import WEAK, HeapBlocks, Known, NamedLiveBlocks, NamedRun, Swept
 from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import declared_blocks
-from .live_blocks import HeapBlocks, NamedLiveBlocks, NamedRun, Swept
 from .named_by_holders import name_by_holders
 from .pointer_finder import library
 from .recognise.all_recognisers import NONE, Catalogue, KindOfSize

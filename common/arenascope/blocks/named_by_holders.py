@@ -20,16 +20,12 @@ from ..base.worker_pool import Meter
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Region, Span, SymbolPlace, text_of
-from .block_index import WEAK, Index, Known
-from .live_blocks import NamedLiveBlocks
+from .block_index import WEAK, Index, Known, NamedLiveBlocks
 from .pointer_finder import FastFinder, finder_of, library
-from .recognise.all_recognisers import EXACT, NONE, Catalogue
-from .recognise.containers import HASHED, POOL, ContainerBlock, Forms
-from .recognise.linked_nodes import LIST, TREE
-from .recognise.module_memory import LoadedModules
+from .recognise.all_recognisers import EXACT, NONE, Catalogue, RuntimeKeeper
+from .recognise.containers import HASHED, LIST, POOL, TREE, ContainerBlock, Forms
+from .recognise.module_memory import LoadedModules, fits
 from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, TO_KEYS, Python
-from .recognise.size_fits import fits
-from .recognise.well_known_programs import RuntimeKeeper
 
 PIECE = 1 << 20
 """Looked through at once: no pool of pymalloc's lies across its end."""

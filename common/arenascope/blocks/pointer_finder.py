@@ -1,7 +1,7 @@
 """Which words of a window lead into some ranges: by bytes that such words must have, then by the word itself.
 
 A list comprehension over all words costs 75 ns each; a regular expression over bytes finds the few that can matter in a
-fraction of that. Where numpy is found, `blocks/graph/edges_with_numpy.py` does the same.
+fraction of that. Where numpy is found, `blocks/graph/root_pointers.py` does the same.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequen
 from ..base import optional_libraries
 from ..sources.memory import Memory
 from ..sources.target import Span, joined
-from .recognise.hashbrown import is_table
-from .recognise.size_fits import SLACK, fits
+from .recognise.containers import is_table
+from .recognise.module_memory import SLACK, fits
 
 if TYPE_CHECKING:
     from ..base.array_types import Flags

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import accumulate, chain, islice
 from types import ModuleType
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.chunks import BOOKKEEPING
-from ..analysis.held_back import SAMPLES, HeldBack, Holdings, HoldSearch, LiveBlockKinds, Totals, Typed, TypeRow, seen
-from ..analysis.resident import Present, clipped
-from ..base.model import BY_SIZE, ArenaHeader, Gap, Heap
+from ..analysis.heap_map import LAYERS, SPLITS, Strip, between, cell_bytes, overlap
+from ..analysis.pins import (
+    SAMPLES,
+    HeldBack,
+    Holdings,
+    HoldSearch,
+    LiveBlockKinds,
+    Totals,
+    Typed,
+    TypeRow,
+    in_order,
+    seen,
+)
+from ..analysis.report import Present, clipped
+from ..analysis.trim import plan_trim, until_locked
+from ..base.model import BY_SIZE, ArenaHeader, Gap, Heap, Piece, Range, Statement
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..session.resident import pages_of, resident_spans
+from ..session.parallel_sweeps import HeapPart, swept
+from ..session.resident import (
+    listed_not_met,
+    pages_of,
+    parts_differ,
+    resident_spans,
+    thresholds_of,
+    top_differs,
+    trim_rules,
+)
 from ..session.session import Session
-from ..session.trims import thresholds_of, trim_rules
 from ..sources.target import Span
+from .block_index import Block, HeapBlocks, NamedLiveBlocks, NamedRun
 from .declared.fitting_structs import fitting_structs
-from .live_blocks import Block, HeapBlocks, NamedLiveBlocks, NamedRun
 from .name_all_blocks import THREAD_CACHE, live_kinds
 from .recognise.all_recognisers import NONE
 
@@ -308,3 +329,154 @@ def held_back(session: Session, present: InMemory, stream: Stream) -> Holdings:
             search.walk(heap, stream(header, heap), present[heap])
         search.finish()
     return holdings
+
+
+class HeapStrips:
+    """The outcome of sweeping the heaps."""
+
+    def __init__(self) -> None:
+        self.strips: list[Strip] = []
+        self.problems: list[Statement] = []
+
+
+PAGE_CELLS, MAIN_PAGE_CELLS, LEAST_PAGE_CELLS, ALL_PAGE_CELLS = 4096, 16384, 64, 1 << 19
+"""The resolution of a page: for a heap, for one of the main arena's, for one among very many, and in total."""
+TYPES = 8
+"""So many types get a layer of their own."""
+
+
+def type_layer(number: int) -> str:
+    return f"type{number}"
+
+
+def lay_types(types: TypeFigures, picture: HeapStrips) -> Sequence[TypeRow]:
+    """Those that hold back the most; each strip gets a layer for each."""
+    rows = in_order(types.rows, "holds-back")[:TYPES]
+    layers = {row.index: type_layer(number) for number, row in enumerate(rows)}
+    blocks = {heap.heap: heap for heap in types.live.heaps}
+    for strip in picture.strips:
+        for chunk, size, _, kind in types.live.blocks(blocks[strip.heap]) if strip.heap in blocks else ():
+            if kind in layers:
+                strip.add(layers[kind], chunk, size)
+    return rows
+
+
+class GoesBack(NamedTuple):
+    """Of one arena, in address order; None where that is not known."""
+
+    releasable: Optional[Sequence[Span]]
+    really: Sequence[Span]
+    """Without what is locked."""
+    tops: Optional[Sequence[Span]]
+
+
+def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], picture: HeapStrips) -> None:
+    """All heaps, or those of arena `only`; `fine` says into how many cells each is cut at most."""
+    headers = [header for header in session.headers if only in (None, header.index)]
+    try:
+        # reading a heap maps zero pages: residency is read before anything is walked
+        resident = {heap: resident_spans(session, heap) for heap in fine}
+        goes_back = _goes_back(session, only, picture.problems)
+        session.heed_ctrl_c()
+        # a chunk that looks used may be in a list that was not read to its end
+        unknown, order = () if session.caches_known and session.fast_known else ("used", "cached"), session.listed_order
+        size = sum(heap.bytes for heap in fine)
+
+        def new_strip(heap: Heap) -> Strip:
+            return Strip(heap, cell_bytes(heap.bytes, session.target.page_size, fine[heap]), unknown)
+
+        def look(part: HeapPart, pieces: Iterator[Piece]) -> Strip:
+            strip = new_strip(part.heap)
+            for piece in pieces:
+                strip.add_piece(piece)
+            return strip
+
+        processes = session.processes_for(size)
+        with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter=meter) as heaps:
+            for header in headers:
+                strips = []
+                for heap in session.heaps[header.index]:
+                    strip = new_strip(heap)
+                    _lay_over(strip, resident.pop(heap, None), goes_back[header.index])
+                    for part in next(heaps):
+                        strip.absorb(part)
+                    strips.append(strip)
+                picture.strips += strips
+                picture.problems += _differences(header, strips, order)
+    except KeyboardInterrupt:
+        session.stopped = True
+        picture.problems.append(Statement("stopped", {"heaps": len(picture.strips)}))
+    if session.residency is None:
+        for strip in picture.strips:
+            strip.unknown |= {"resident", "releasable_resident"}
+
+
+def _goes_back(session: Session, only: Optional[int], problems: list[Statement]) -> Mapping[int, GoesBack]:
+    rules, by_arena = trim_rules(session), {}
+    for arena in session.arenas:
+        if only not in (None, arena.header.index):
+            continue
+        plan = plan_trim(arena, None, rules)
+        known = plan.madvise is not None and plan.brk_bytes is not None
+        if plan.brk_bytes is None and plan.top is not None:
+            problems.append(Statement("brk-not-found"))
+        # the break moves back over locked pages; madvise ends at them
+        really = [*until_locked(plan.madvise or (), session.locked), *([plan.brk_range] if plan.brk_range else [])]
+        by_arena[plan.arena] = GoesBack(
+            releasable=_spans(plan.ranges) if known else None,
+            really=_spans(sorted(really)),
+            tops=None if plan.tops_bytes is None else _spans([plan.tops] if plan.tops else []),
+        )
+    return by_arena
+
+
+def _spans(ranges: Sequence[Range]) -> Sequence[Span]:
+    return [Span(each.address, each.end) for each in ranges]
+
+
+def _lay_over(strip: Strip, resident: Optional[Sequence[Span]], goes_back: GoesBack) -> None:
+    start, end = strip.heap.address, strip.heap.end
+    for layer, spans in (("resident", resident), ("releasable", goes_back.releasable), ("tops", goes_back.tops)):
+        if spans is None:
+            strip.unknown.add(layer)
+        else:
+            strip.add_spans(layer, between(spans, start, end))
+    if strip.unknown & {"resident", "releasable"}:
+        strip.unknown.add("releasable_resident")
+    else:
+        strip.add_spans("releasable_resident", overlap(between(goes_back.really, start, end), resident or ()))
+
+
+def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[int]) -> Iterator[Statement]:
+    """Checks an arena's parts against its own figures."""
+    bytes_in_all, top = sum(strip.bytes for strip in strips), sum(strip.total("top") or 0 for strip in strips)
+    if bytes_in_all != header.system_mem:
+        yield parts_differ(header, bytes_in_all)
+    if header.top_bytes is not None and top != header.top_bytes:
+        yield top_differs(header, top)
+    listed = sum(bisect_left(order, strip.heap.end) - bisect_left(order, strip.heap.address) for strip in strips)
+    missed = listed - sum(strip.met for strip in strips)
+    if missed:
+        yield listed_not_met(header, missed)
+
+
+def page_cells(heaps: Sequence[Heap]) -> Mapping[Heap, int]:
+    """Into how many cells each is cut for a page."""
+    share = max(LEAST_PAGE_CELLS, ALL_PAGE_CELLS // max(len(heaps), 1))
+    return {heap: min(share, PAGE_CELLS if heap.arena else MAIN_PAGE_CELLS) for heap in heaps}
+
+
+def page_rows(session: Session, picture: HeapStrips, types: int) -> list[dict[str, object]]:
+    """The heaps as a page has them; so many types have layers of their own."""
+    layers = (*LAYERS, SPLITS, *map(type_layer, range(types)))
+    return [
+        {
+            "arena": strip.heap.arena,
+            "threads": [each.name or str(each.tid) for each in session.thread_owners if each.arena == strip.heap.arena],
+            "address": f"{strip.heap.address:#x}",
+            "bytes": strip.heap.bytes,
+            "cell": strip.cell,
+            "layers": {layer: strip.cells(layer) for layer in layers},
+        }
+        for strip in picture.strips
+    ]

@@ -21,9 +21,8 @@ from ..commands.steps.live_copy import expect_copy
 from ..present.screens.watch import Course, LiveScreen, WatchLook
 from ..present.shared_text.text import Style, duration
 from ..session.before_hold import read_moment
-from ..session.resident import resident_picture
+from ..session.resident import resident_picture, trims
 from ..session.session import Session
-from ..session.trims import trims
 from ..sources.live.cgroups import memory_left, memory_limit
 from ..sources.live.procfiles import born, name_of, read_status
 from .shell import How, QuietDoor, ShellDoor, typed_program, unbroken

@@ -11,9 +11,7 @@ from ..present.json_documents import arena_records as records
 from ..present.json_documents.record import chunk_tally, hexadecimal
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.before_hold import read_trims
-from ..session.problems import mmapped_tally, problems_of, quick_usages
-from ..session.resident import GlibcShare, share_of
-from ..session.trims import trims
+from ..session.resident import GlibcShare, mmapped_tally, problems_of, quick_usages, share_of, trims
 from .framework.command import LIMIT, Answer, Context, argument, command
 
 Plans = Mapping[int, Trim]

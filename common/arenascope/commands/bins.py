@@ -8,7 +8,7 @@ from ..base.model import Bin
 from ..present.json_documents.arena_records import BinRow, BinsDocument
 from ..present.shared_text.text import AT_LEAST, Style, count, cut, left_out, number, table
 from ..session.before_hold import read_lists
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
-from ..analysis.check import Busy
 from ..base.model import WHAT, Breach, Statement, whole
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import address, hexadecimal, statement_record
 from ..present.shared_text.findings import breach_words, sentence
 from ..present.shared_text.text import NO_HEAP, Style, count, table
-from ..session.check import audit
-from ..session.problems import miscounted, problems_of
+from ..session.check import Busy, audit
+from ..session.resident import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command
 from .types import look_at_a_copy

@@ -22,7 +22,7 @@ from ..present.screens.types import short_name
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style
 from ..session.outside_chunks import in_heap, where_else
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from ..session.session import Session
 from ..sources.target import text_of
 from .framework.arguments import RULES

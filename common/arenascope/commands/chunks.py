@@ -30,7 +30,7 @@ from ..present.json_documents.record import ChunkTally, Spool, chunk_tally
 from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.parallel_sweeps import HeapPart, swept
-from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
+from ..session.resident import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap, parse_size
 from .types import look_at_a_copy

@@ -12,7 +12,7 @@ from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.containers import lines, note_text
 from ..present.shared_text.findings import names_of, without_debug_information
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
 from .steps.live_copy import expect_copy, looked

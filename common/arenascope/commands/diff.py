@@ -17,7 +17,7 @@ from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style, signed, table
 from ..session.before_hold import read_moment
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from .framework.command import Answer, Context, argument, command
 from .snapshot import look_limit, take
 from .steps.snapshot_file import read

@@ -8,7 +8,7 @@ from ..base.model import Heap
 from ..present.json_documents.arena_records import HeapRow, HeapsDocument
 from ..present.json_documents.record import address
 from ..present.shared_text.text import AT_LEAST, count, table
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
 
 

@@ -12,7 +12,7 @@ from ..present.json_documents.arena_records import InfoDocument
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Painted, Part
 from ..session.before_hold import read_lists
-from ..session.problems import inexact, problems_of, unknown_release
+from ..session.resident import inexact, problems_of, unknown_release
 from .framework.command import Answer, Context, command
 
 

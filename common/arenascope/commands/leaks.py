@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..blocks.graph.leaks import find_leaks, rows_of, with_guesses
-from ..blocks.graph.stale_alone import stale_rows
+from ..blocks.graph.pointer_facts import stale_rows
 from ..present.json_documents.block_records import BlockSum, EncodedPointerBlocks, LeaksDocument, StaleWordsRecord
 from ..present.json_documents.record import address
 from ..present.screens.leaks import leak_record, lines, some
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap
 from .steps.live_copy import looked

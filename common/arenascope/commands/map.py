@@ -6,13 +6,12 @@ import time
 from typing import Mapping, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, SPLITS, Strip
-from ..analysis.held_back import TypeRow
+from ..analysis.pins import TypeRow
 from ..analysis.usage import total
 from ..base.errors import UsageError
 from ..base.model import Heap
 from ..base.whole_file import write_whole
-from ..blocks.map_strips import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer
-from ..blocks.types_of_image import types_of
+from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer, types_of
 from ..present.json_documents import block_records as records
 from ..present.json_documents.block_records import BlocksOfType, Written
 from ..present.json_documents.record import hexadecimal
@@ -20,7 +19,7 @@ from ..present.pages.fill_page import page
 from ..present.screens.heap_map import SORTS, lines, sentences, strip_width
 from ..present.screens.types import name_of
 from ..present.shared_text.findings import sentences as sentences_of
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from ..session.session import Session
 from ..sources.target import Target
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ..analysis.mappings import MALLOC, Mapped, mapped, part_sums
-from ..analysis.report import Extent
+from ..analysis.report import MALLOC, Extent, Mapped, mapped, part_sums
 from ..analysis.usage import total
 from ..present.json_documents.process_records import MappedPart, MappingRow, MappingsDocument, MappingTotals
 from ..present.json_documents.record import hexadecimal
 from ..present.shared_text.text import Style, count, next_lines, table
-from ..session.problems import problems_of
-from ..session.resident import heap_pages, mmapped_extents
+from ..session.resident import heap_pages, mmapped_extents, problems_of
 from ..session.session import Session
 from ..sources.target import MappingUse
 from .framework.command import LIMIT, Answer, Context, argument, command

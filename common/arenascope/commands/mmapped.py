@@ -10,8 +10,7 @@ from ..present.json_documents.arena_records import MmappedDocument, MmappedRow
 from ..present.json_documents.record import chunk_tally, hexadecimal
 from ..present.screens.types import A_GUESS, name_of
 from ..present.shared_text.text import count, cut, left_out, table
-from ..session.problems import mmapped_mismatch, mmapped_tally, problems_of
-from ..session.resident import pages_of
+from ..session.resident import mmapped_mismatch, mmapped_tally, pages_of, problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from ..blocks.declared.paths import Paths
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.edges import build
-from ..blocks.graph.holders import Holders
+from ..blocks.graph.holders import Holders, Paths
 from ..blocks.graph.paths import find_owner
 from ..blocks.graph.pointer_facts import RefDetails
 from ..present.json_documents.block_records import OwnerDocument, OwnerRecord
 from ..present.screens.owners import whose
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, owner_lines
 from ..present.shared_text.text import unmarked
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, always, argument, command
 from .steps.live_copy import expect_copy, looked

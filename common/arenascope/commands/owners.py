@@ -6,10 +6,9 @@ from typing import Mapping, Optional, Sequence
 
 from ..base.model import Statement
 from ..base.whole_file import write_whole
-from ..blocks.declared.paths import Paths
 from ..blocks.graph.costs_by_type import costs_by_type
 from ..blocks.graph.holder_tree import HolderNode, grown
-from ..blocks.graph.holders import kinds_of_all
+from ..blocks.graph.holders import Paths, kinds_of_all
 from ..blocks.graph.leaks import types_of
 from ..blocks.graph.returns import owned
 from ..present.json_documents.block_records import OwnersDocument, Written
@@ -20,8 +19,7 @@ from ..present.screens.owners import OwnersScreen, lines, lines_by_type, summary
 from ..present.screens.types import name_of
 from ..present.shared_text.findings import sentences, unnamed_variables, unnamed_variables_text
 from ..present.shared_text.text import NO_HEAP, UNKNOWN
-from ..session.problems import problems_of
-from ..session.resident import pages_of
+from ..session.resident import pages_of, problems_of
 from ..session.session import Session
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap

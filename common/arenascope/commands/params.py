@@ -10,7 +10,7 @@ from ..glibc.params import MAX_FAST, PERTURB, ArenaLimit, arena_limit
 from ..present.json_documents import arena_records as records
 from ..present.json_documents.record import statement_record
 from ..present.shared_text.text import AT_LEAST, Style, count, number, table
-from ..session.problems import depends_on_mp, problems_of, unknown_release
+from ..session.resident import depends_on_mp, problems_of, unknown_release
 from .framework.command import Answer, Context, command
 
 

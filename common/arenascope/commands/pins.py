@@ -5,8 +5,18 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.held_back import BlocksOfKind
-from ..analysis.pins import Block, Gain, HeapTail, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
+from ..analysis.pins import (
+    Block,
+    BlocksOfKind,
+    Gain,
+    HeapTail,
+    LastBlocks,
+    Pin,
+    PinSearch,
+    Ranking,
+    ReleaseStep,
+    bytes_of,
+)
 from ..analysis.trim import TrimRules, until_locked
 from ..analysis.usage import total
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement
@@ -18,9 +28,8 @@ from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.pins import ShownPin, lines, note_text
 from ..session.parallel_sweeps import HeapPart, swept
-from ..session.problems import problems_of
+from ..session.resident import problems_of, resident_bytes, thresholds_of, trim_rules
 from ..session.session import Session
-from ..session.trims import resident_bytes, thresholds_of, trim_rules
 from ..sources.target import text_of
 from .framework.command import ARENA, WITH_VALUES, Answer, Context, argument, command, of_heap
 from .steps import live_copy
@@ -28,7 +37,7 @@ from .types import OWNERS, find_held, look_at_a_copy, typed
 
 if TYPE_CHECKING:
     from ..blocks.types_of_image import TypeFigures
-    from ..present.screens.holder_names import HeldMost
+    from ..present.screens.owners import HeldMost
 
 BY_ITSELF = 256 << 20
 """Up to this size of heaps, types are examined without --types."""

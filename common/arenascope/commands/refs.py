@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..blocks.declared.paths import Paths
 from ..blocks.graph.asked_address import asked_for
+from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
 from ..present.json_documents.block_records import RefsDocument
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, pointers
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command
 from .steps.live_copy import expect_copy, looked

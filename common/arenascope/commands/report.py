@@ -9,14 +9,12 @@ from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.advice import Advice, find_advice
-from ..analysis.causes import Facts, find_causes
+from ..analysis.causes import Facts, address_space, find_causes, judge
 from ..analysis.diff import Document
-from ..analysis.held_back import LiveBlockKinds, TypeRow
-from ..analysis.report import PARTS, ResidentPicture
-from ..analysis.report_holders import HeldSums
+from ..analysis.pins import LiveBlockKinds, TypeRow
+from ..analysis.report import PARTS, HeldSums, ResidentPicture
 from ..analysis.trend import Grown, grown_types, growth, what_they_show
 from ..analysis.trim import Trim
-from ..analysis.verdict import address_space, judge
 from ..base import optional_libraries
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
@@ -26,8 +24,7 @@ from ..base.whole_file import write_whole
 from ..blocks.graph.leads import Owner
 from ..blocks.graph.owners import OtherHolders
 from ..blocks.graph.report_sums import summed
-from ..blocks.map_strips import HeapStrips, draw, lay_types, page_cells, page_rows
-from ..blocks.types_of_image import types_of
+from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, types_of
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
 from ..present import glossary
@@ -38,22 +35,18 @@ from ..present.json_documents.process_records import GrownType, ReportDocument
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.pages.fill_page import filled, packed, title_of
 from ..present.screens import report as screen
-from ..present.screens.advice_sentences import words
+from ..present.screens.advice_sentences import AdviceText, words
 from ..present.screens.growth import further_apart, growth_sentence
 from ..present.screens.heap_map import sentences as map_sentences
-from ..present.screens.holder_names import sums_of
-from ..present.screens.owners import NO_SUM, together, whose
+from ..present.screens.owners import NO_SUM, sums_of, together, whose
 from ..present.screens.types import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
-from ..present.screens.ways_to_do import AdviceText
 from ..present.shared_text.findings import sentence, sentences, unnamed_variables
 from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
 from ..session.before_hold import read_moment
 from ..session.parallel_sweeps import likely_chunks
-from ..session.problems import depends_on_mp, problems_of
-from ..session.resident import read_resident
+from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
 from ..session.session import Session
-from ..session.trims import find_means, trims
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command, parse_request
 from .snapshot import moment_before, take_moment

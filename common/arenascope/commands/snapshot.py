@@ -17,7 +17,7 @@ from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import count, duration
 from ..session.before_hold import read_moment
 from ..session.parallel_sweeps import likely_chunks
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from ..session.session import Session
 from ..sources.live.predicted_hold import IN_A_SECOND, time_to_copy
 from ..sources.live.process import ProcessImage

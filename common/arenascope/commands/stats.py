@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 from ..base.model import Arena, Params
 from ..present.json_documents.arena_records import StatsDocument
 from ..session.before_hold import read_lists
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from .framework.command import Answer, Context, command
 from .info import may_be_written
 

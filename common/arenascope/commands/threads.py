@@ -9,7 +9,7 @@ from ..base.model import ThreadCache
 from ..present.json_documents.arena_records import Cache, ThreadRow, ThreadsDocument
 from ..present.json_documents.record import address
 from ..present.shared_text.text import count, number, table
-from ..session.problems import problems_of
+from ..session.resident import problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import AbstractSet, Iterator, NamedTuple, Optional, Sequence
 
+from ..analysis.causes import trim_seconds
 from ..analysis.trim import Trim, reasons
 from ..analysis.usage import total
-from ..analysis.verdict import trim_seconds
 from ..base.argv import pid_in
 from ..base.errors import RefusedError, UsageError
 from ..base.model import Applied, Range, Statement
@@ -21,10 +21,8 @@ from ..present.screens.trim import call_line, lines, question, reason
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style
 from ..session.before_hold import read_trims
-from ..session.problems import RUN_ON, problems_of
-from ..session.resident import replaced
+from ..session.resident import RUN_ON, code_of, find_means, problems_of, replaced, trims
 from ..session.session import Session
-from ..session.trims import code_of, find_means, trims
 from ..sources.live.procfiles import is_zombie, name_of, seccomp_modes, status_number
 from ..sources.target import MemoryUse, ThreadInfo
 from .framework.command import ARENA, LIMIT, Answer, Context, Controller, FunctionCall, argument, command, of_heap

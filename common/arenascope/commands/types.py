@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
 
-from ..analysis.held_back import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
+from ..analysis.pins import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..analysis.usage import total
 from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
@@ -19,13 +19,13 @@ from ..blocks.declared.type_values import Column, TypeValues, objects_of, types_
 from ..blocks.types_of_image import types_of, with_guesses
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
-from ..present.screens.holder_names import HolderNames
+from ..present.screens.owners import HolderNames
 from ..present.screens.type_values import key_text
 from ..present.screens.type_values import lines as values_lines
 from ..present.screens.types import GUESS, is_called, lines, name_of, note_text
 from ..present.shared_text.findings import names_of, without_debug_information
 from ..present.shared_text.text import CUT, count, word
-from ..session.problems import parts_differ, problems_of
+from ..session.resident import parts_differ, problems_of
 from ..session.session import Session
 from ..sources.gdb_child import can_be_read, lacking
 from ..sources.types_by_gdb import TypesByGdb
@@ -46,7 +46,7 @@ from .steps import live_copy
 from .steps.live_copy import expect_copy, look_at_copy_if_let_go, quick_core_search
 
 if TYPE_CHECKING:
-    from ..present.screens.holder_names import HeldMost
+    from ..present.screens.owners import HeldMost
     from ..sources.debug_info_types import TypeSource
     from ..sources.target import Target
     from .steps.live_copy import CopiedImage

@@ -20,8 +20,7 @@ from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.evidence import check_words, evidence
 from ..present.shared_text.findings import missing_line, sentence, without_debug_information
 from ..present.shared_text.text import Style, count
-from ..session.problems import problems_of, unknown_release
-from ..session.resident import share_of
+from ..session.resident import problems_of, share_of, unknown_release
 from ..session.session import Session
 from .arenas import allocators_lines
 from .framework.command import Answer, Context, argument, command

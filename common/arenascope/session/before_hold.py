@@ -16,9 +16,8 @@ from ..glibc.free_chunk_places import FreeListLinks, read_caches
 from ..glibc.sweep import first_chunk
 from ..glibc.unknown_release.fitting_layout import with_tcache_seen
 from ..sources.target import Nodes, Span, Target
-from .resident import heap_pages, mmapped_extents, share_of
+from .resident import heap_pages, mmapped_extents, share_of, trim_rules
 from .session import Session
-from .trims import trim_rules
 
 
 def links_of(session: Session, nodes: Nodes) -> FreeListLinks:

@@ -40,11 +40,11 @@ from ..sources.memory import Memory
 from ..sources.target import PageUse, Region, Residency, Span, Target, ThreadInfo
 
 if TYPE_CHECKING:
+    from ..blocks.block_index import NamedLiveBlocks
     from ..blocks.declared.fitting_structs import StructsBySize
     from ..blocks.declared.named_blocks import NamedBlocks
     from ..blocks.declared.values import Values
     from ..blocks.graph.refs import ImageSearch
-    from ..blocks.live_blocks import NamedLiveBlocks
     from ..blocks.recognise.module_memory import LoadedModules
     from ..blocks.types_of_image import TypeFigures
 

@@ -13,7 +13,7 @@ from typing import AbstractSet, Iterator, Literal, NamedTuple, Optional, Sequenc
 from ...sources.debug_info_types import StructField, TypeFacts, TypeSource
 from ..recognise.module_memory import PAGE_SHIFT
 from .claims import Container, Library
-from .containers import libcxx, libstdcxx_pointers
+from .containers import libcxx, libstdcxx
 from .memory_reader import MemoryReader
 
 Target = Literal["object", "pointers", "numbers", "text", "anything"]
@@ -356,7 +356,7 @@ class Layouts:
         return Slot(at.offset, to, facts.target, at.step, member=at.label, is_ruled=at.label in self._ruled)
 
 
-HIDING = (libstdcxx_pointers.INSIDE, f"std::__1::{libcxx.INSIDE}")
+HIDING = (libstdcxx.INPLACE, f"std::__1::{libcxx.INSIDE}")
 """Templates of classes."""
 
 

@@ -22,7 +22,7 @@ from ...base.worker_pool import Meter
 from ..recognise.module_memory import LoadedModules
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
 from .containers.forms import OfNodes
-from .containers.libstdcxx_pointers import Owned
+from .containers.libstdcxx import Owned
 from .layouts import FlatType, Layouts, Slot, TypeTable, Vtables
 from .many_objects import Found, ManyObjects
 from .many_objects_with_numpy import ManyObjectsWithNumpy

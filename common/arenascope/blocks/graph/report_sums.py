@@ -6,13 +6,12 @@ from operator import or_
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH
-from ...analysis.report_holders import FIRST, FreedNext, HeldSums, Holder, JointHolders, Lost, MainHolder, PageSharer
+from ...analysis.report import FIRST, FreedNext, HeldSums, Holder, JointHolders, Lost, MainHolder, PageSharer
 from .blocks import OwnerPages
 from .edges import build
 from .leads import Owner
-from .leaks import Leaks, doubts, find_leaks, rows_of
+from .leaks import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks, marked, rows_of
 from .owners import ALONE, JOINTLY, UNREACHED, find_owners
-from .reach import POSSIBLE, UNMARKED, Reach, marked
 from .refs import ImageSearch
 from .returns import owned, returns
 

@@ -6,17 +6,417 @@ nor what an arena has given up. See docs/owners.md.
 
 from __future__ import annotations
 
-from typing import Collection, Iterator, Mapping, NamedTuple, Optional, Sequence
+from collections import Counter
+from itertools import islice
+from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import may_be_shared
-from ...glibc.find.thread_pointers import CachedStack, Dtv, cached_stacks, read_dtv
+from ...glibc.find.inside_malloc import MAIN
+from ...glibc.find.thread_pointers import AT_BLOCK, CachedStack, Dtv, UsedStack, cached_stacks, read_dtv, used_stacks
+from ...glibc.find.which_allocator import maker_of
 from ...session.session import Session
+from ...sources.elf.elf_file import EM_386, EM_AARCH64, EM_X86_64, NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.modules import Modules
-from ...sources.target import Region, SharedMemory, Span, ThreadInfo
-from ..recognise.module_memory import ground_of
+from ...sources.elf.registers import GENERAL, WIDE_BYTES
+from ...sources.memory import Memory
+from ...sources.target import Region, RegionIndex, RegisterSet, RegisterSets, SharedMemory, Span, ThreadInfo, joined
+from ..recognise.module_memory import LoadedModules, ground_of
 from .blocks import LiveBlocks, Marks, SpanMark, heap_spans
-from .runtime_mappings import MappingPart, Runtimes
-from .threads import StackWords, registers
+
+RED_ZONE = {"x86_64": 128, "ppc64": 512}
+"""How far below its stack pointer a function may keep words: the ABI's word."""
+VECTOR = "vector-register"
+CONTROL = 0x1000
+"""struct pthread is shorter on every machine; where TLS lies below the thread pointer it begins there."""
+NUMBERS = {"x86_64": EM_X86_64, "i386": EM_386, "aarch64": EM_AARCH64}
+# of NT_X86_XSTATE, in the standard form that ptrace gives: where each part lies, bytes of a register, its name
+X86_PARTS = ((160, 16, 16, "xmm"), (576, 16, 16, "ymm"), (1152, 32, 16, "zmm"), (1664, 64, 16, "zmm"))
+
+
+class RegisterWord(NamedTuple):
+    """A word that a register holds."""
+
+    tid: int
+    name: str
+    value: int
+    stale: Optional[str] = None
+    """Why it is perhaps old."""
+
+
+class StackWords:
+    """What of each thread's stack counts."""
+
+    def __init__(
+        self, session: Session, threads: Sequence[ThreadInfo], dtvs: Mapping[int, Dtv], constants: Memory
+    ) -> None:
+        """`constants`: memory together with what files have of it."""
+        self._machine = session.target.machine
+        self._pid = session.target.pid
+        self._page = session.target.page_size
+        writable = [each for each in session.regions if each.writable]
+        self._region = RegionIndex(writable).find
+        self._code = RegionIndex([each for each in session.regions if each.executable]).find
+        self._memory = session.memory
+        self._by_end = {each.end: each for each in session.regions}
+        self._main = next((each for each in writable if each.path == MAIN), None)
+        self._threads = threads
+        self._dtvs = dtvs
+        places = {(each.tid, self._region(at)) for each in threads for at in (each.stack_pointer, each.thread_pointer)}
+        self._users = Counter(region for _, region in places)
+        self.popped: list[Span] = []
+        """Of stacks that the program gave to threads, what lies below the stack pointer: known with the marks."""
+        self._known = used_stacks(constants, self._machine, session.located.libc)
+
+    def marks(self) -> Iterator[SpanMark]:
+        """Stacks and TLS, and what lies below a stack pointer. Of what bears no mark all counts."""
+        for thread in self._threads:
+            yield from self._variables(thread)
+        for thread in self._threads:
+            yield from self._stack(thread)
+
+    def _own(self, thread: ThreadInfo) -> Optional[Region]:
+        """Where its first stack lies."""
+        main = self._main if thread.tid == self._pid else None
+        return main if main is not None else self._region(thread.thread_pointer)
+
+    def _variables(self, thread: ThreadInfo) -> Iterator[SpanMark]:
+        """struct pthread and the TLS blocks beside it. What the thread was started with is no variable of its own."""
+        pointer, region = thread.thread_pointer, self._region(thread.thread_pointer)
+        if pointer is None or region is None:
+            return
+        dtv = self._dtvs.get(thread.tid)
+        beside = [each.start for each in dtv.blocks if region.contains(each.start)] if dtv is not None else []
+        if self._machine in AT_BLOCK:
+            start, end = min([pointer, *beside]), self._end(thread, pointer)
+            control = Span(pointer, min(end, region.end))
+        else:
+            known = self._stack_of(thread)
+            start, end = pointer - CONTROL, known.stack.end if known is not None else region.end
+            control = Span(max(start, region.start), pointer)
+        for address in self._arguments(control):
+            yield SpanMark(address, address + self._memory.pointer_size, "stack", thread.tid)
+        yield SpanMark(max(start, region.start), min(end, region.end), "tls", thread.tid)
+
+    def _arguments(self, control: Span) -> Iterator[int]:
+        """Where struct pthread has what pthread_create was given: behind the function (start_routine, arg)."""
+        word = self._memory.pointer_size
+        words = self._memory.try_words(control.start, min(control.bytes, CONTROL) // word) or ()
+        for at, value in enumerate(words[:-1], 1):
+            if self._code(value) is not None:
+                yield control.start + at * word
+
+    def _stack(self, thread: ThreadInfo) -> Iterator[SpanMark]:
+        pointer, here = thread.stack_pointer, self._region(thread.stack_pointer)
+        own = self._own(thread)
+        if own is not None and own != here:
+            # it is on another one meanwhile (sigaltstack, swapcontext): all of its own counts
+            known = self._stack_of(thread) if own != self._main else None
+            start = max(own.start, known.stack.start) if known is not None else own.start
+            yield SpanMark(start, self._limit(own, thread), "stack", thread.tid)
+        if pointer is None or here is None:
+            return
+        start = max(here.start, pointer - RED_ZONE.get(self._machine, 0))
+        begin, known = self._begin(thread, pointer, here), self._stack_of(thread)
+        if begin is not None:
+            yield SpanMark(begin, start, None)
+        elif known is not None and known.given and known.stack.start <= pointer < known.stack.end:
+            self.popped.append(Span(known.stack.start, start))
+        yield SpanMark(start, self._limit(here, thread), "stack", thread.tid)
+
+    def _stack_of(self, thread: ThreadInfo) -> Optional[UsedStack]:
+        pointer = thread.thread_pointer
+        return self._known.get(pointer) if self._known is not None and pointer is not None else None
+
+    def _begin(self, thread: ThreadInfo, at: int, here: Region) -> Optional[int]:
+        """Where the stack that a thread is on certainly begins; None: below it may be anything of the program's."""
+        if self._known is not None and here != self._main:
+            known = self._stack_of(thread)
+            sure = known is not None and not known.given and known.stack.start <= at < known.stack.end
+            return max(known.stack.start, here.start) if known is not None and sure else None
+        # no other thread has anything there
+        alone = here == self._own(thread) and self._users[here] == 1
+        return here.start if alone and (here == self._main or self._is_guarded(here)) else None
+
+    def _is_guarded(self, region: Region) -> bool:
+        """Whether it begins above what nobody may touch: the kernel joins mappings, and a stack can lie in .bss."""
+        below = self._by_end.get(region.start)
+        if below is None or below.readable or below.is_file:
+            return False
+        while below is not None and not below.is_file:
+            below = self._by_end.get(below.start)
+        return below is None or not below.writable
+
+    def _limit(self, region: Region, thread: ThreadInfo) -> int:
+        pointer = thread.thread_pointer
+        if region.path == MAIN or pointer is None or not region.contains(pointer):
+            return region.end
+        return min(region.end, self._end(thread, pointer))
+
+    def _end(self, thread: ThreadInfo, pointer: int) -> int:
+        """After a thread's control block lies what the kernel has joined with its stack."""
+        known = self._stack_of(thread)
+        return known.stack.end if known is not None else -(-(pointer + CONTROL) // self._page) * self._page
+
+
+def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[RegisterWord]:
+    """Every word of every register that is known."""
+    memory = session.memory
+    names = GENERAL.get(NUMBERS.get(session.target.machine, 0), ())
+    # a process of 32 bits under a kernel of 64 has 32-bit registers here, too
+    for thread in sets:
+        for index, value in enumerate(memory.unpack_words(thread.general)):
+            yield RegisterWord(thread.tid, names[index] if index < len(names) else f"register {index}", value)
+        seen: set[tuple[str, int]] = set()
+        for each in thread.others:
+            for name, value in _vectors(memory, session.target.machine, each):
+                if (name, value) not in seen:
+                    seen.add((name, value))
+                    yield RegisterWord(thread.tid, name, value, VECTOR)
+
+
+def _vectors(memory: Memory, machine: str, registers: RegisterSet) -> Iterator[tuple[str, int]]:
+    word = memory.pointer_size
+    for index, value in enumerate(memory.unpack_words(registers.data)):
+        at = index * word
+        if (registers.owner, registers.type) == (OWN, NT_VECTORS):
+            yield f"{'ymm' if at % WIDE_BYTES >= 16 else 'xmm'}{at // WIDE_BYTES}", value
+        elif machine == "aarch64" and registers.type == NT_FPREGSET and at < 512:
+            yield f"v{at // 16}", value
+        elif machine in ("x86_64", "i386") and registers.type in (NT_FPREGSET, NT_X86_XSTATE):
+            yield _x86_name(at), value
+        else:
+            yield "vector register", value
+
+
+def _x86_name(at: int) -> str:
+    for start, size, number, name in X86_PARTS:
+        if start <= at < start + size * number:
+            return f"{name}{(at - start) // size + (16 if start == X86_PARTS[-1][0] else 0)}"
+    return "vector register"
+
+
+MOST_PAGES = 1 << 16
+"""So many pages of a mapping are asked at most: of a larger one every second, every third …"""
+MOST_IN_ALL = 1 << 20
+"""And of all mappings of a process or core, which may lie about their sizes."""
+PAGE = 4 << 10
+STRUCTS = "gHotSpotVMStructs"
+MOST_ENTRIES = 1 << 14
+GO_HEAP = "runtime.mheap_"
+GO_HEAP_BYTES = 256 << 10
+GO_ARENA = 64 << 20
+GO_TABLE = 32 << 20
+GO_TABLES, GO_ARENAS = 16, 1 << 16
+"""So many words are tried as that table's address, and so many arenas are asked of each."""
+GO_LOWEST = 1 << 47
+"""It counts addresses from the lowest of all, which are negative."""
+RUBY_SLOTS = (40, 80, 160, 320, 640)
+HEADER = 16
+"""Words in which a page says what it is."""
+
+
+class Page(NamedTuple):
+    """What may be one of a runtime's."""
+
+    start: int
+    words: Sequence[int]
+    end: int
+    """Of its mapping."""
+
+
+Size = Callable[[Memory, Page], int]
+"""How many bytes from a page's start are the runtime's; 0: it does not look like one."""
+
+
+def _of_python(memory: Memory, page: Page) -> int:
+    """A pool of pymalloc's, since 3.7: how many objects of which size it has, and where the next new one will be."""
+    header, half = 48, 0xFFFFFFFF
+    count, free = page.words[0] & half, page.words[1]
+    size_class, new, last = page.words[4] >> 32, page.words[5] & half, page.words[5] >> 32
+    for pool, unit in ((16 << 10, 16), (4 << 10, 16), (4 << 10, 8)):
+        size = unit * (size_class + 1)
+        if (
+            page.start % pool == 0
+            and size_class < 64
+            and last == pool - size
+            and count <= (pool - header) // size
+            and header <= new <= pool
+            and (new - header) % size == 0
+            and (not free or page.start < free < page.start + pool)
+        ):
+            return pool
+    return 0
+
+
+def _of_ruby(memory: Memory, page: Page) -> int:
+    """A page of slots: it leads to what describes it, which says where the first slot is, and since 3.1 how many bytes
+    each has and how many there are."""
+    described = _words(memory, page.words[0])
+    if not any(page.start < word <= page.start + 1024 for word in described):
+        return 0
+    small, large = 16 << 10, 64 << 10
+    slot, slots = described[0] & 0xFFFF, described[0] >> 16 & 0xFFFF
+    size = large if slot in RUBY_SLOTS and slot * slots > small else small
+    return size if page.start % size == 0 and page.start + size <= page.end else 0
+
+
+def _of_zend(memory: Memory, page: Page) -> int:
+    """A chunk: of all it is in a ring."""
+    heap, after, before = page.words[:3]
+    chunk = 2 << 20
+    in_ring = all(not each % chunk and each for each in (after, before))
+    return chunk if in_ring and 0 < heap % chunk < PAGE and memory.try_word(after + 16) == page.start else 0
+
+
+def _of_v8(memory: Memory, page: Page) -> int:
+    """A page of objects: it, or what it leads to (since V8 13), says how large it is, and where its objects are."""
+    for words in (page.words, _words(memory, page.words[1])):
+        for size in words:
+            if PAGE <= size <= page.end - page.start and not size % PAGE:
+                first = any(page.start < word <= page.start + 2 * PAGE for word in words)
+                if first and any(page.start + size - PAGE < word <= page.start + size for word in words):
+                    return size
+    return 0
+
+
+def _words(memory: Memory, address: int) -> Sequence[int]:
+    return (memory.try_words(address, HEADER) if address and not address % 8 else None) or ()
+
+
+class RuntimeForm(NamedTuple):
+    """Of a runtime's heap."""
+
+    unit: int
+    """Its pages begin at multiples of it."""
+    size: Size
+
+
+FORMS: Mapping[str, RuntimeForm] = {
+    "CPython": RuntimeForm(4 << 10, _of_python),
+    "Ruby": RuntimeForm(16 << 10, _of_ruby),
+    "Zend": RuntimeForm(2 << 20, _of_zend),
+    "V8": RuntimeForm(256 << 10, _of_v8),
+}
+"""By the allocator's name: see glibc/find/which_allocator.py."""
+
+
+def _of_jvm(session: Session, ground: LoadedModules) -> Iterator[Span]:
+    """HotSpot has a table of its own variables and members, for its serviceability agent."""
+    memory, modules = ground.constants, ground.modules
+    library = next((each for each in modules.all if each.name == "libjvm.so"), None)
+    table = modules.exported(library, [STRUCTS]).get(STRUCTS) if library is not None else None
+    entry = memory.try_word(table) if table is not None else None
+    found: dict[tuple[bytes, bytes], tuple[int, int]] = {}
+    for _ in range(MOST_ENTRIES if entry else 0):
+        words = _words(memory, entry)[:6] if entry else ()
+        if not words or not words[0]:
+            break
+        of, name = (_text(memory, each) for each in words[:2])
+        found[of, name] = words[4], words[5]
+        entry = entry + 48 if entry else None
+    _, variable = found.get((b"Universe", b"_collectedHeap"), (0, 0))
+    member, _ = found.get((b"CollectedHeap", b"_reserved"), (0, 0))
+    heap = memory.try_word(variable) if variable and member else None
+    reserved = _words(memory, heap + member) if heap else ()
+    if reserved:
+        yield Span(reserved[0], reserved[0] + 8 * reserved[1])
+
+
+def _text(memory: Memory, address: int) -> bytes:
+    data = memory.try_read(address, 32) if address else None
+    return data.split(b"\0")[0] if data else b""
+
+
+def _of_go(session: Session, ground: LoadedModules) -> list[Span]:
+    """A table has a word for each 64 MiB of addresses: not 0 where these are its heap."""
+    memory, program = session.memory, ground.modules.program
+    heap = ground.modules.static(program, [GO_HEAP]).get(GO_HEAP) if program is not None else None
+    variables = next((each for each in session.regions if heap is not None and each.contains(heap)), None)
+    if heap is None or variables is None:
+        return []
+    data = memory.try_read(heap, min(GO_HEAP_BYTES, (variables.end - heap) & -8)) or b""
+    large = [each for each in session.regions if each.size >= GO_TABLE and each.readable and not each.is_file]
+    tables = (
+        word
+        for word in memory.unpack_words(data)
+        if word and not word % PAGE and any(each.start <= word <= each.end - GO_TABLE for each in large)
+    )
+    arenas = (
+        Span(max(start, region.start), min(start + GO_ARENA, region.end))
+        for region in session.regions
+        if region.readable and region.present and not region.is_file
+        for start in range(region.start // GO_ARENA * GO_ARENA, region.end, GO_ARENA)
+    )
+    places = {each: 8 * ((each.start + GO_LOWEST) // GO_ARENA % (GO_TABLE // 8)) for each in islice(arenas, GO_ARENAS)}
+    found = (
+        [each for each, at in places.items() if memory.try_word(table + at)] for table in islice(tables, GO_TABLES)
+    )
+    return next(filter(None, found), [])
+
+
+SAID: Mapping[str, Callable[[Session, LoadedModules], Iterable[Span]]] = {"JVM": _of_jvm, "Go": _of_go}
+"""Runtimes that tell of all their heap in one place."""
+
+
+class MappingPart(NamedTuple):
+    """Of a mapping."""
+
+    span: Span
+    runtime: str
+    """Whose heap it is; "": not known."""
+
+
+class Runtimes:
+    """Those of one process."""
+
+    def __init__(self, session: Session, ground: LoadedModules) -> None:
+        self._memory = session.memory
+        self._left = MOST_IN_ALL
+        self._allocators = session.located.allocators
+        present = [each.name for each in self._allocators]
+        self._forms = {name: form for name, form in FORMS.items() if name in present}
+        if session.memory.pointer_size != 8 or session.memory.byte_order != "little":
+            self._forms = {}
+        self._said = [
+            MappingPart(span, name) for name, of in SAID.items() if name in present for span in of(session, ground)
+        ]
+
+    def parts(self, region: Region, span: Span) -> Iterator[MappingPart]:
+        """Of a part of a mapping, in order."""
+        said = maker_of(region, self._allocators) if self._allocators else ""
+        if said or not (self._forms or self._said) or region.is_file:
+            yield MappingPart(span, said if said in FORMS or said in SAID else "")
+            return
+        at = span.start
+        pieces = [
+            MappingPart(each, name) for name, form in self._forms.items() for each in joined(self._of(form, span))
+        ]
+        for each, name in self._said:
+            low, high = max(each.start, span.start), min(each.end, span.end)
+            if low < high:
+                pieces.append(MappingPart(Span(low, high), name))
+        for piece in sorted(pieces):
+            if at <= piece.span.start:
+                if at < piece.span.start:
+                    yield MappingPart(Span(at, piece.span.start), "")
+                yield piece
+                at = piece.span.end
+        if at < span.end:
+            yield MappingPart(Span(at, span.end), "")
+
+    def _of(self, form: RuntimeForm, span: Span) -> Iterator[Span]:
+        step = form.unit * (1 + (span.end - span.start) // form.unit // MOST_PAGES)
+        at = -(-span.start // form.unit) * form.unit
+        while at + 8 * HEADER <= span.end and self._left:
+            self._left -= 1
+            words = _words(self._memory, at)
+            size = form.size(self._memory, Page(at, words, span.end)) if words else 0
+            after = at + max(size, step)
+            if size:
+                # what lies between two pages that are asked is as the first
+                yield Span(at, min(after, span.end) if step > form.unit else at + size)
+            at = after
+
 
 KERNEL_OWN = ("[vvar", "[vdso", "[vsyscall", "[uprobes")
 EPOLL = "epoll_ctl"

@@ -10,9 +10,8 @@ from ...sources.target import Span
 from ..declared.once_per_image import declared_in
 from ..declared.pointer_words import declare
 from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
-from ..recognise.module_memory import ground_of
+from ..recognise.module_memory import fits, ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
-from ..recognise.size_fits import fits
 from .blocks import FLAGS, LiveBlocks, edge_to
 from .refs import ImageSearch
 from .root_pointers import root_pointers

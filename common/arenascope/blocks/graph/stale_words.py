@@ -1,7 +1,7 @@
 """Which words of a range or a block can hold pointers at all: one table for all that is known about that.
 
 What leads to a block from another word is an edge that is marked STALE. It counts where it could be wrong to leave it
-out (leaks), and holds a block only where nothing else does: see main_holders.py. What is not in the table may hold
+out (leaks), and holds a block only where nothing else does: see leads.py. What is not in the table may hold
 pointers.
 
 stale_rows.py fills the table with what an image itself tells. Types from debug information are rows of the same table:

@@ -11,8 +11,7 @@ from typing import Optional, Sequence
 
 from ...base.model import Kind
 from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, LoadedModules
-from .size_fits import fits
+from .module_memory import PAGE_SHIFT, LoadedModules, fits
 
 HOW = "its struct's words, and what they point to"
 TABLE = Kind("GHashTable", "holder", how=HOW)

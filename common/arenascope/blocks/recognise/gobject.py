@@ -14,8 +14,7 @@ import re
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.model import Kind
-from .module_memory import LoadedModules
-from .size_fits import fits
+from .module_memory import LoadedModules, fits
 
 TYPES, QUARKS = "libgobject-2.0.so", "libglib-2.0.so"
 IN_FRONT = 32

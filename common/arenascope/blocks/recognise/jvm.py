@@ -12,8 +12,7 @@ import struct
 from typing import Collection, Optional, Sequence
 
 from ...base.model import Kind
-from .module_memory import LoadedModules
-from .size_fits import Front, fits
+from .module_memory import Front, LoadedModules, fits
 
 CHUNK = Kind("HotSpot arena chunk", "holder", how="its length, which is one of the four that there are")
 SYMBOL = Kind("HotSpot Symbol", "string", how="its count of references and its length")

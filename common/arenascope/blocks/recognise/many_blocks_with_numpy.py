@@ -240,7 +240,7 @@ class ManyBlocks:
         return may_be
 
     def _may_be_node(self, window: _Window, blocks: Numbers, firsts: Numbers, inside: Flags) -> Flags:
-        """Whether it may be a node: what linked_nodes.py asks first of all, and what it asks of words that are here."""
+        """Whether it may be a node: what NodeLinks asks first of all, and what it asks of words that are here."""
         numpy, number = self._numpy, self._numpy.uint64
         seconds, thirds, fourths = (window.word(blocks, place) for place in (1, 2, 3))
         second_inside, third_inside = self._inside(seconds), self._inside(thirds)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence
 
-from .module_memory import LoadedModules
-from .size_fits import LARGEST_PAGE, Front, fits
+from .module_memory import LARGEST_PAGE, Front, LoadedModules, fits
 
 ALLOCATOR = "my_malloc"
 MAGIC = 1234

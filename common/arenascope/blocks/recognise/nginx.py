@@ -7,8 +7,7 @@ import struct
 from typing import Optional
 
 from ...base.model import Kind
-from .module_memory import LoadedModules
-from .size_fits import fits
+from .module_memory import LoadedModules, fits
 
 POOL = Kind("ngx_pool_t block", "holder", how="its own end, and the next block's")
 FRONT = 32

@@ -11,8 +11,7 @@ import struct
 from typing import Optional, Sequence
 
 from ...base.model import Kind
-from .module_memory import LoadedModules
-from .size_fits import MemoryPages, fits
+from .module_memory import LoadedModules, MemoryPages, fits
 
 HEADS = Kind("Perl SV arena", "holder", how="its first head, and those after it")
 ARENAS = Kind("Perl list of body arenas", "holder", how="its counts, and the first arena's size")

@@ -9,8 +9,7 @@ import struct
 from typing import Optional
 
 from ...base.model import Kind
-from .module_memory import PAGE_SHIFT, LoadedModules
-from .size_fits import fits
+from .module_memory import PAGE_SHIFT, LoadedModules, fits
 
 STRING = Kind("zend_string", "string", how="its type, length and hash")
 FUNCTION = Kind("zend_internal_function", "holder", how="its name, its handler and its module")

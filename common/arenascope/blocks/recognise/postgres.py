@@ -14,8 +14,7 @@ from typing import NamedTuple, Optional
 
 from ...base.model import Kind
 from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, LoadedModules
-from .size_fits import fits
+from .module_memory import PAGE_SHIFT, LoadedModules, fits
 
 HOW = "its memory context's name"
 FREED = Kind("freed memory context", "holder", how="a context's words, without a parent")

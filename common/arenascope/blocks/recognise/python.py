@@ -12,8 +12,7 @@ import re
 from typing import Callable, NamedTuple, Optional, Sequence
 
 from ...base.model import POINTED, Kind
-from .module_memory import PAGE_SHIFT, LoadedModules
-from .size_fits import LARGEST_PAGE, fits
+from .module_memory import LARGEST_PAGE, PAGE_SHIFT, LoadedModules, fits
 
 TYPE_TYPE = "PyType_Type"
 IN_FRONT = (0, 2, 4)

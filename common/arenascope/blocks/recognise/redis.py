@@ -12,8 +12,7 @@ from typing import Optional
 from ...base.model import Kind
 from ..pointer_finder import is_sds
 from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, LoadedModules
-from .size_fits import fits
+from .module_memory import PAGE_SHIFT, LoadedModules, fits
 
 HOW = "its struct's words, and what they point to"
 NAMES = ("sds", "robj", "dict", "dictEntry", "dict table", "quicklist", "quicklistNode", "listpack", "zskiplistNode")

@@ -11,8 +11,7 @@ import struct
 from typing import Optional, Sequence
 
 from ...base.model import Kind
-from .module_memory import PAGE_SHIFT, LoadedModules
-from .size_fits import fits
+from .module_memory import PAGE_SHIFT, LoadedModules, fits
 
 TABLE = Kind("st_table", "holder", how="its type, and its entries' size")
 ENTRIES = Kind("st_table entries", "holder", how="its table's own words")

@@ -10,8 +10,7 @@ import struct
 from typing import Optional
 
 from ...base.model import Kind
-from .module_memory import LoadedModules
-from .size_fits import fits
+from .module_memory import LoadedModules, fits
 
 PAGE = Kind("sqlite page cache", "holder", how="its page header, which points back")
 SMALLEST, LARGEST = 512, 64 << 10

@@ -12,8 +12,7 @@ from typing import NamedTuple, Optional
 
 from ...base.model import Kind
 from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, LoadedModules
-from .size_fits import fits
+from .module_memory import PAGE_SHIFT, LoadedModules, fits
 
 HOW = "its zone, which leads back"
 STRINGS = Kind("V8 string table", "holder", how="its counts, and its tagged pointers")

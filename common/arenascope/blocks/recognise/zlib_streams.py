@@ -12,8 +12,7 @@ import struct
 from typing import Optional, Sequence
 
 from ...base.model import Kind
-from .module_memory import LoadedModules
-from .size_fits import fits
+from .module_memory import LoadedModules, fits
 
 HOW = "its z_stream, which points back"
 DEFLATE = Kind("zlib deflate state", "holder", how=HOW)

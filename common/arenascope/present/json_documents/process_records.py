@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence
 
 from ...analysis.diff import FIGURES
-from ...analysis.mappings import PARTS as MAPPED
-from ...analysis.report import PARTS
+from ...analysis.report import USES
+from ...analysis.report import USES as MAPPED
 from ...analysis.top_order import FIGURES as TOP_FIGURES
 from ...analysis.trend import COURSES
 from ...base.model import KINDS
@@ -319,7 +319,7 @@ class TrendDocument(Document, command="trend"):
 class ResidentPart(Record):
     """A part of resident memory."""
 
-    part: Annotated[str, ("enum", PARTS), "Which"]
+    part: Annotated[str, ("enum", USES), "Which"]
     bytes: Annotated[int, "So much"]
     label: Annotated[str, "What it is, in words"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.diff import CONTAINER, NAMELESS
-from ...analysis.report_holders import is_unnamed
+from ...analysis.report import is_unnamed
 from ...analysis.trend import BLOCKS_OF_A_SIZE, Grown, worth_naming
 from ...base.class_names import type_words
 from ...base.model import Statement, whole

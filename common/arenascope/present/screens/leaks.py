@@ -9,7 +9,7 @@ from ...base.class_names import type_words
 from ...blocks.graph.blocks import LiveBlocks
 from ...blocks.graph.encodings import ALIKE
 from ...blocks.graph.leaks import LeakRow, Leaks
-from ...blocks.graph.stale_alone import StaleRow
+from ...blocks.graph.pointer_facts import StaleRow
 from ..json_documents.block_records import BlockSum, Leak
 from ..json_documents.record import address
 from ..shared_text.text import Style, count, cut, left_out, next_lines, table

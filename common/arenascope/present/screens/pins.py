@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.held_back import BlocksOfKind
-from ...analysis.pins import LastBlocks, Pin, Ranking
+from ...analysis.pins import BlocksOfKind, LastBlocks, Pin, Ranking
 from ...base.model import Statement
 from ...base.printable import first_few
 from ..json_documents.block_records import PinSums
@@ -14,7 +13,7 @@ from ..shared_text.text import Style, count, left_out, next_lines, table
 from .types import name_of
 
 if TYPE_CHECKING:
-    from .holder_names import HeldBy
+    from .owners import HeldBy
 
 HEADERS = (
     "block",

@@ -6,11 +6,10 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.class_names import is_pointed_to, type_words
 from ...base.model import Statement
-from ...blocks.declared.paths import INNER, Paths
 from ...blocks.graph.asked_address import Goal
+from ...blocks.graph.holders import INNER, Paths
 from ...blocks.graph.pointer_facts import RefDetails, member_of
-from ...blocks.graph.refs import BLOCK, Ref
-from ...blocks.graph.root_names import Names
+from ...blocks.graph.refs import BLOCK, Names, Ref
 from ...sources.target import Span
 from ..json_documents import block_records as records
 from ..json_documents.record import address

@@ -7,17 +7,15 @@ from typing import Collection, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.advice import OF_LEAKS, Advice
 from ...analysis.causes import Facts
-from ...analysis.held_back import TypeRow
-from ...analysis.report import ANONYMOUS, LIVE, OF_ARENAS, PARTS, RESIDENT, SPACE, ResidentPicture
-from ...analysis.report_holders import FIRST, HeldSums
+from ...analysis.pins import TypeRow
+from ...analysis.report import ANONYMOUS, FIRST, LIVE, OF_ARENAS, PARTS, RESIDENT, SPACE, HeldSums, ResidentPicture
 from ...analysis.trend import Grown
 from ...base.model import Statement
 from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, table, with_verb
-from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL
+from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL, AdviceText
 from .growth import growth_headlines, growth_sentence
 from .types import name_of
 from .verdict import ELSEWHERE, Pair
-from .ways_to_do import AdviceText
 
 LABELS = {
     "live": "in use, with malloc's bookkeeping",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...analysis.held_back import ORDERS, Totals, TypeRow
+from ...analysis.pins import ORDERS, Totals, TypeRow
 from ...base.argv import Matches
 from ...base.class_names import named, type_words
 from ...base.model import Kind, Statement

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ...analysis.report_holders import UNNAMED, is_unnamed
+from ...analysis.report import UNNAMED, is_unnamed
 from ...base.errors import MemoryReadError
 from ...base.hold_limits import allows_more
 from ...base.model import HOLD_OVER, LEFT_OUT, NOT_AS_COUNTED, OTHER_FILES, REPLACED, WHAT, Breach, Statement

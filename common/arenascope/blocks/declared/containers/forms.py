@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ....sources.debug_info_types import TypeFacts
-from ..claims import CONTAINER, Claim, Container, Reader, Types
+from ....sources.debug_info_types import StructField, TypeFacts
+from ..claims import ARRAY, CONTAINER, EXACT, Claim, Container, Reader, Types
 
 Form = Callable[[Types, int, TypeFacts], Optional[Container]]
 """Makes what containers of one template have in common, by a type of it and its facts; None: it is another one."""
@@ -188,3 +188,221 @@ def between(reader: Reader, words: Sequence[int], size: int) -> Optional[Body]:
     if start and not reader.holds(start, end - start):
         return None
     return Body(start, (finish - start) // size, (end - start) // size)
+
+
+TALLEST = 128
+"""A balanced tree of as many nodes as memory can hold is not higher."""
+
+
+class Links(NamedTuple):
+    """Which words of a tree's node lead to others."""
+
+    parent: int
+    left: int
+    right: int
+
+
+def in_order(reader: Reader, root: int, above: int, links: Links, size: int, count: int) -> Optional[list[int]]:
+    """The nodes of a binary tree below its header, `above`.
+    None unless each child leads back to its parent and each node is a block of this size, as many as are counted.
+    As no node has two parents, none is seen twice."""
+    parent, left, right = links
+    words, holds = reader.words, reader.holds
+    span = max(links) + 1
+    order: list[int] = []
+    waiting: list[tuple[int, int]] = []
+    node = root
+    while node or waiting:
+        while node:
+            own = words(node, span)
+            if own is None or own[parent] != above or not holds(node, size) or len(waiting) > TALLEST:
+                return None
+            if own[left] and own[left] == own[right]:
+                return None
+            waiting.append((node, own[right]))
+            above, node = node, own[left]
+        above, node = waiting.pop()
+        order.append(above)
+        if len(order) > count:
+            return None
+    return order if len(order) == count else None
+
+
+def both_ways(reader: Reader, header: int, first: int, size: int, count: Optional[int]) -> Optional[list[int]]:
+    """The nodes of a ring whose first two words are next and previous. None unless each leads back and is a block of
+    this size, as many as are counted (None: nobody counts them). As no node has two before it, none is seen twice."""
+    words, holds = reader.words, reader.holds
+    nodes: list[int] = []
+    before, node = header, first
+    while True:
+        own = words(node, 2)
+        if own is None or own[1] != before:
+            return None
+        if node == header:
+            break
+        if len(nodes) == count or not holds(node, size):
+            return None
+        nodes.append(node)
+        before, node = node, own[0]
+    return nodes if count is None or len(nodes) == count else None
+
+
+def one_way(
+    reader: Reader, first: int, size: int, count: Optional[int], span: int = 1
+) -> Optional[list[Sequence[int]]]:
+    """The nodes of a chain that ends in 0, each the first words of the node with its address before them. None unless
+    each is a block of this size, as many as are counted."""
+    words, holds = reader.words, reader.holds
+    nodes: list[Sequence[int]] = []
+    node, met, until = first, 0, 2
+    while node:
+        if len(nodes) == count or node == met or not holds(node, size):
+            return None
+        own = words(node, span)
+        if own is None:
+            return None
+        nodes.append((node, *own))
+        if len(nodes) == until:
+            # a node that comes again is met once the distance is as long as its cycle
+            met, until = node, 2 * until
+        node = own[0]
+    return nodes if count is None or len(nodes) == count else None
+
+
+DEEPEST = 24
+"""So deep members are looked for: bases of bases, members of members."""
+
+
+class PlacedMember(NamedTuple):
+    """A member, or a member of members, and where it is in the whole."""
+
+    offset: int
+    type: int
+
+
+class Table(NamedTuple):
+    """An array of pointers to nodes or buffers: the type of one, and what the array is called."""
+
+    type: int
+    name: str
+
+
+def find(types: Types, type: int, path: str) -> Optional[PlacedMember]:
+    """A member of a member: "_M_impl._M_start". Each may be a base's, at any depth."""
+    found = PlacedMember(0, type)
+    for name in path.split("."):
+        inner = _member(types, found.type, name, DEEPEST)
+        if inner is None:
+            return None
+        found = PlacedMember(found.offset + inner.offset, inner.type)
+    return found
+
+
+def _member(types: Types, type: int, name: str, deepest: int) -> Optional[PlacedMember]:
+    if not deepest:
+        return None
+    fields = types.facts(type).fields
+    for field in fields:
+        if field.name == name and not field.is_base:
+            return PlacedMember(field.offset, field.type)
+    for field in fields:
+        # a base's members, and an anonymous union's
+        if field.is_base or not field.name:
+            inner = _member(types, field.type, name, deepest - 1)
+            if inner is not None:
+                return PlacedMember(field.offset + inner.offset, inner.type)
+    return None
+
+
+def inside(types: Types, type: int, name: str, deepest: int = DEEPEST) -> Optional[PlacedMember]:
+    """The first member of a member whose type's name begins so, or the type itself."""
+    facts = types.facts(type)
+    if facts.name.startswith(name):
+        return PlacedMember(0, type)
+    for field in facts.fields if deepest else ():
+        inner = inside(types, field.type, name, deepest - 1)
+        if inner is not None:
+            return PlacedMember(field.offset + inner.offset, inner.type)
+    return None
+
+
+def argument(types: Types, facts: TypeFacts, number: int) -> Optional[int]:
+    """The type that is a template's argument, where it is complete."""
+    if number >= len(facts.arguments):
+        return None
+    type = facts.arguments[number].type
+    return type if type is not None and types.facts(type).size else None
+
+
+def known(*members: Optional[PlacedMember]) -> Optional[list[int]]:
+    """Where all of them lie."""
+    offsets = [each.offset for each in members if each is not None]
+    return offsets if len(offsets) == len(members) else None
+
+
+def words_at(reader: Reader, address: int, places: Sequence[int]) -> Optional[list[int]]:
+    """The words at these places of an object; None where one of them cannot be read."""
+    words = [word for place in places if (word := reader.word(address + place)) is not None]
+    return words if len(words) == len(places) else None
+
+
+def alignment(types: Types, type: int, word: int, deepest: int = DEEPEST) -> int:
+    """As far as the members tell: `alignas` is not in debug information's facts."""
+    facts = types.facts(type)
+    if facts.form in ("struct", "union") and facts.fields and deepest:
+        return max(alignment(types, each.type, word, deepest - 1) for each in facts.fields)
+    if facts.form == "array" and facts.target is not None and deepest:
+        return alignment(types, facts.target, word, deepest - 1)
+    whole = facts.size & -facts.size or 1
+    # what has no members that we see has bit-fields
+    return min(whole, word if facts.form in ("struct", "union") else 2 * word)
+
+
+def rounded(size: int, to: int) -> int:
+    return -(-size // to) * to
+
+
+def link(types: Types) -> int:
+    """A pointer from node to node. What it leads to the container tells, not its type."""
+    return types.pointer_to(types.made_up("node", 0, ()))
+
+
+def links(types: Types, names: Sequence[str], word: int, start: int = 0) -> list[StructField]:
+    pointer = link(types)
+    return [StructField(name, start + number * word, pointer) for number, name in enumerate(names)]
+
+
+def table_of_links(types: Types, name: str, word: int) -> Table:
+    return Table(types.made_up(name, word, links(types, ("",), word)), name)
+
+
+class Object(NamedTuple):
+    """What a pointer that owns leads to: one object, of this type or one derived from it, or an array."""
+
+    type: int
+    size: int
+    front: Optional[int] = None
+    """Of an array: so many bytes lie before it, where their number does (for `delete[]`)."""
+
+    def claims(self, reader: Reader, address: int) -> Optional[Sequence[Claim]]:
+        if not address:
+            return ()
+        if self.front is None:
+            return (Claim(address, self.type, EXACT, ""),)
+        usable = reader.usable(address)
+        if usable is not None:
+            # as many as there is room for
+            count = usable // self.size
+            return (Claim(address, self.type, ARRAY, "", elements=count, number=0),) if count else None
+        noted = reader.word(address - reader.word_size)
+        if not noted or not reader.holds(address - self.front, self.front + noted * self.size):
+            return None
+        return (Claim(address - self.front, self.type, CONTAINER, "", elements=noted, number=0, front=self.front),)
+
+
+def object_of(types: Types, pointer: int, array: bool) -> Optional[Object]:
+    facts = types.facts(pointer)
+    if facts.form != "pointer" or facts.target is None or not types.facts(facts.target).size:
+        return None
+    front = max(facts.size, alignment(types, facts.target, facts.size)) if array else None
+    return Object(facts.target, types.facts(facts.target).size, front)

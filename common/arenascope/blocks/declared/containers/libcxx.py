@@ -7,16 +7,19 @@ from typing import Iterable, Mapping, Optional, Sequence
 from ....sources.debug_info_types import StructField, TypeFacts
 from ....sources.type_spelling import parts_of
 from ..claims import CONTAINER, Claim, Container, Reader, Types
-from .forms import Body, ByTemplate, Form, Node, OfBody, OfText, between
-from .libstdcxx_bodies import Vector
-from .libstdcxx_nodes import Chain, Hash, Proved, Ring, Tree, key_of
-from .libstdcxx_pointers import Control, Counts, Owned, Shared
-from .libstdcxx_values import AnyValue, Manager, OneOf, Perhaps
-from .parts import (
+from .forms import (
+    Body,
+    ByTemplate,
+    Form,
+    Links,
+    Node,
+    OfBody,
+    OfText,
     PlacedMember,
     Table,
     alignment,
     argument,
+    between,
     find,
     inside,
     known,
@@ -26,7 +29,23 @@ from .parts import (
     table_of_links,
     words_at,
 )
-from .walks import Links
+from .libstdcxx import (
+    AnyValue,
+    Chain,
+    Control,
+    Counts,
+    Hash,
+    Manager,
+    OneOf,
+    Owned,
+    Perhaps,
+    Proved,
+    Ring,
+    Shared,
+    Tree,
+    Vector,
+    key_of,
+)
 
 BUFFER, LEAST = 4096, 16
 """Bytes of a deque's buffer, and how many elements it has at least (`__deque_block_size`)."""

@@ -8,10 +8,9 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 from ....sources.debug_info_types import Form as TypeForm
 from ....sources.debug_info_types import TypeFacts
 from ....sources.target import Span
-from ...recognise.hashbrown import GROUP, RawTable
+from ...recognise.containers import GROUP, RawTable
 from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
-from .forms import Body, OfBody, OfValue
-from .parts import DEEPEST, PlacedMember, argument, find, inside, known, words_at
+from .forms import DEEPEST, Body, OfBody, OfValue, PlacedMember, argument, find, inside, known, words_at
 
 MAP = "alloc::collections::btree::map::BTreeMap"
 REFERENCE, LEAF, INTERNAL = (
