@@ -11,7 +11,7 @@ from ..blocks.declared.once_per_image import containers_in, declared_in
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.containers import lines, note_text
-from ..present.shared_text.findings import names_of, without_debug_information
+from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size

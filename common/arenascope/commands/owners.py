@@ -17,7 +17,8 @@ from ..present.pages.fill_page import filled, title_of
 from ..present.pprof import Sample, ValueType, profile
 from ..present.screens.owners import OwnersScreen, lines, lines_by_type, summary
 from ..present.screens.types import name_of
-from ..present.shared_text.findings import sentences, unnamed_variables, unnamed_variables_text
+from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
+from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import NO_HEAP, UNKNOWN
 from ..session.resident import pages_of, problems_of
 from ..session.session import Session

@@ -41,7 +41,8 @@ from ..present.screens.heap_map import sentences as map_sentences
 from ..present.screens.owners import NO_SUM, sums_of, together, whose
 from ..present.screens.types import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
-from ..present.shared_text.findings import sentence, sentences, unnamed_variables
+from ..present.shared_text.debug_info import unnamed_variables
+from ..present.shared_text.findings import sentence, sentences
 from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
 from ..session.before_hold import read_moment
 from ..session.parallel_sweeps import likely_chunks

@@ -23,7 +23,7 @@ from ..present.screens.owners import HolderNames
 from ..present.screens.type_values import key_text
 from ..present.screens.type_values import lines as values_lines
 from ..present.screens.types import GUESS, is_called, lines, name_of, note_text
-from ..present.shared_text.findings import names_of, without_debug_information
+from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..present.shared_text.text import CUT, count, word
 from ..session.resident import parts_differ, problems_of
 from ..session.session import Session

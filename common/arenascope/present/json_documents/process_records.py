@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence
 
 from ...analysis.diff import FIGURES
-from ...analysis.report import USES
-from ...analysis.report import USES as MAPPED
+from ...analysis.report import PARTS, USES
 from ...analysis.top_order import FIGURES as TOP_FIGURES
 from ...analysis.trend import COURSES
 from ...base.model import KINDS
@@ -79,7 +78,7 @@ class MappingRow(Record):
     resident_bytes: Annotated[Optional[Size], "What of it is in memory; null: not known"]
     swap_bytes: Annotated[Optional[Size], "What of it is in swap"]
     access: Annotated[str, "As in /proc/PID/maps: r, w, x, and p for private or s for shared"]
-    part: Annotated[str, ("enum", MAPPED), "Whose it is; what lies beside malloc's own in one of malloc's is other"]
+    part: Annotated[str, ("enum", USES), "Whose it is; what lies beside malloc's own in one of malloc's is other"]
     malloc_bytes: Annotated[Optional[Size], "What of it is in memory and malloc's"]
     arenas: Annotated[Sequence[Index], "The arenas that have a heap in it, or that it is reserved for"]
     mmapped_blocks: Annotated[Size, "Blocks with a mapping of their own that begin in it"]
@@ -91,7 +90,7 @@ class MappingRow(Record):
 class MappedPart(Record):
     """A part of memory."""
 
-    part: Annotated[str, ("enum", MAPPED), "Which"]
+    part: Annotated[str, ("enum", USES), "Which"]
     bytes: Annotated[Optional[int], "In memory"]
 
 
@@ -319,7 +318,7 @@ class TrendDocument(Document, command="trend"):
 class ResidentPart(Record):
     """A part of resident memory."""
 
-    part: Annotated[str, ("enum", USES), "Which"]
+    part: Annotated[str, ("enum", PARTS), "Which"]
     bytes: Annotated[int, "So much"]
     label: Annotated[str, "What it is, in words"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from ...base.class_names import named
 from ...base.model import Statement
-from ..shared_text.findings import NOT_READ, without_types_text
+from ..shared_text.debug_info import NOT_READ, without_types_text
 from ..shared_text.text import Style, count, next_lines, share, table, word
 from .types import GUESS
 

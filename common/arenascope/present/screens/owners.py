@@ -21,7 +21,7 @@ from ..json_documents import block_records as records
 from ..json_documents.block_records import HolderOfMost
 from ..json_documents.process_records import FreedNextRecord, JointHoldersRecord, LiveBlockSums, MainHolderRecord
 from ..json_documents.record import hexadecimal
-from ..shared_text.findings import symbols_command
+from ..shared_text.debug_info import symbols_command
 from ..shared_text.text import (
     UNKNOWN,
     Style,

@@ -8,7 +8,7 @@ from ...analysis.pins import ORDERS, Totals, TypeRow
 from ...base.argv import Matches
 from ...base.class_names import named, type_words
 from ...base.model import Kind, Statement
-from ..shared_text.findings import without_types_text
+from ..shared_text.debug_info import without_types_text
 from ..shared_text.text import (
     UNKNOWN,
     Style,
