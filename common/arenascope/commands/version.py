@@ -18,9 +18,8 @@ from ..present.json_documents import arena_records as records
 from ..present.json_documents.arena_records import other_allocators, share_record
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.evidence import check_words, evidence
-from ..present.screens.verdict import allocators_lines
 from ..present.shared_text.debug_info import missing_line, without_debug_information
-from ..present.shared_text.findings import missing_line, sentence, without_debug_information
+from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style, count
 from ..session.resident import problems_of, share_of, unknown_release
 from ..session.session import Session
