@@ -352,7 +352,7 @@ def test_pythons_small_objects_where_malloc_has_them() -> None:
     assert document["notes"] == []
 
 
-@pytest.mark.parametrize("words", ["types --match", "chunks --type", "containers --match"])
+@pytest.mark.parametrize("words", ["types --match", *in_full("chunks --type", "containers --match")])
 def test_a_pattern_is_a_shells_and_ends(words: str) -> None:
     """As a regular expression this one tries each way to divide a name: it would not end."""
     name, option = words.split()

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Mapping, Optional
 from fake_door import located_once, run_json
 from fake_target import FakeTarget
 from future_rows import NEWEST
-from heap_pictures import tally, used_bytes
+from heap_pictures import expected_figures, tally
 from heapbuilder import ArenaTruth, HeapImage
 
 from arenascope.base.errors import ArenascopeError
@@ -57,16 +57,7 @@ def compare(what: str, given: Any, true: Any) -> bool:
 
 
 def figures(arena: ArenaTruth) -> dict[str, Any]:
-    lists = {"tcache": tally(arena.cached), "fast": tally(arena.fast), "bins": tally(arena.free)}
-    return {
-        "address": f"{arena.address:#x}",
-        "heaps": 1 if arena.contiguous and arena.heaps else len(arena.heaps),
-        "system_bytes": arena.system_mem,
-        "max_system_bytes": arena.max_system_mem,
-        "used_bytes": used_bytes(arena),
-        **{name: {"chunks": each.chunks, "bytes": each.bytes} for name, each in lists.items()},
-        "top_bytes": arena.top.size if arena.top else 0,
-    }
+    return {**expected_figures(arena), "heaps": 1 if arena.contiguous and arena.heaps else len(arena.heaps)}
 
 
 def _arenas(image: HeapImage, document: Mapping[str, Any]) -> bool:

@@ -83,3 +83,17 @@ def used_bytes(arena: ArenaTruth) -> int:
     """By the contract: what is left of system_mem once everything free is taken off."""
     top = arena.top.size if arena.top else 0
     return arena.system_mem - arena.fast_bytes - arena.binned_bytes - top - tally(arena.cached).bytes
+
+
+def expected_figures(arena: ArenaTruth) -> dict[str, Any]:
+    """As `arenas` has them."""
+    lists = {"tcache": tally(arena.cached), "fast": tally(arena.fast), "bins": tally(arena.free)}
+    return {
+        "index": arena.index,
+        "address": f"{arena.address:#x}",
+        "system_bytes": arena.system_mem,
+        "max_system_bytes": arena.max_system_mem,
+        "used_bytes": used_bytes(arena),
+        **{name: {"chunks": each.chunks, "bytes": each.bytes} for name, each in lists.items()},
+        "top_bytes": arena.top.size if arena.top else 0,
+    }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import cycle
-from typing import Any, Sequence
+from typing import Sequence
 
 import pytest
 from fake_door import run_json, run_text
+from future_changes import VIEWS
 from future_checks import every, verdict
 from future_rows import NEWEST, Change, fill, future, insert, move, remove
 from heapbuilder import HeapImage, Row
@@ -53,11 +54,6 @@ SETTINGS: dict[str, dict[str, int]] = {
     "set": {"arena_max": 4, "mmap_threshold": 0x30000, "no_dyn_threshold": 1, "trim_threshold": 0x100000},
     "huge pages": {"thp_mode": 1, "thp_pagesize": 2 << 20},
     "a small cache": {"tcache_count": 5},
-}
-VIEWS: dict[str, dict[str, Any]] = {
-    "symbols": {"symbols": True},
-    "no symbols": {"symbols": False},
-    "debug information": {"symbols": True, "structs": True},
 }
 
 

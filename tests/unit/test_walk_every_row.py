@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything, random_image
-from heap_pictures import laid, last_heap, seen, tally, used_bytes
+from heap_pictures import expected_figures, laid, last_heap, seen, used_bytes
 from heapbuilder import EACH_ROW, HeapImage, Row
 from schemas import problem_ids
 
@@ -108,19 +108,6 @@ def test_arenas_sums_the_truth(row: Row) -> None:
 
 
 FIGURES = ("index", "address", "system_bytes", "max_system_bytes", "used_bytes", "tcache", "fast", "bins", "top_bytes")
-
-
-def expected_figures(arena: Any) -> dict[str, Any]:
-    lists = {"tcache": tally(arena.cached), "fast": tally(arena.fast), "bins": tally(arena.free)}
-    return {
-        "index": arena.index,
-        "address": f"{arena.address:#x}",
-        "system_bytes": arena.system_mem,
-        "max_system_bytes": arena.max_system_mem,
-        "used_bytes": used_bytes(arena),
-        **{name: {"chunks": each.chunks, "bytes": each.bytes} for name, each in lists.items()},
-        "top_bytes": arena.top.size if arena.top else 0,
-    }
 
 
 @rows
