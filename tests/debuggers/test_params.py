@@ -15,6 +15,7 @@ import pytest
 from album import Sight
 from doors import DOORS, NEWEST, Core, Live
 from looks import give_up, opened, plain_environment
+from marks import full_after
 from scenarios import seen
 from subjects import Subject, compiled, started
 
@@ -224,7 +225,7 @@ def test_what_mallopt_sets_beside_mp_(told: tuple[Live, Core], name: str, kind: 
         assert (fast["value"], fast["default"]) == (64, 128)
 
 
-@pytest.mark.parametrize("name", NEWEST)
+@pytest.mark.parametrize("name", full_after(1, NEWEST))
 def test_without_symbols_nothing_is_said_of_what_lies_beside_mp_(told: tuple[Live, Core], name: str) -> None:
     (outcome,) = opened(DOORS[name]).run(told[0], ["params --json"], symbols=False)
     rows = {row["name"]: row for row in outcome.json()["params"]}

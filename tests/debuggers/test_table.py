@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from doors import DOORS, NEWEST, Live
 from looks import one_line, opened
+from marks import full_after
 from subjects import Subject
 
 
@@ -35,7 +36,7 @@ class Tables(HTMLParser):
             self.tables[-1][-1][-1] += data.strip()
 
 
-@pytest.mark.parametrize("name", NEWEST)
+@pytest.mark.parametrize("name", full_after(1, NEWEST))
 def test_a_screen_as_html_tsv_and_markdown(name: str, subject: Subject) -> None:
     door = opened(DOORS[name])
     html, tsv, github, threads, heaps, wrong = door.run(

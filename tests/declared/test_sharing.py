@@ -12,7 +12,7 @@ import pytest
 from doors import GDB, SHELL, Core, Door, Image, Live, give_up
 from lldb_door import NEWEST_LLDB
 from looks import opened
-from marks import in_full
+from marks import full_after, in_full
 from schemas import valid
 from sites import PROGRAMS, Sited
 from subjects import started
@@ -112,7 +112,7 @@ def test_each_variable_holds_its_own(recycled: Recycled, door: Door, kind: str) 
     assert sum(each["blocks"] for each in stale) == len(recycled.truth.stale)
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("door", full_after(1, DOORS), ids=lambda door: door.name)
 def test_what_one_of_a_type_costs(recycled: Recycled, door: Door) -> None:
     """With all that hangs on it; of a list's entries each by itself."""
     (found,) = answers(door, recycled.core, "owners --limit 0 --by type")
@@ -128,7 +128,7 @@ def test_what_one_of_a_type_costs(recycled: Recycled, door: Door) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("door", full_after(1, DOORS), ids=lambda door: door.name)
 def test_leaks_count_every_word(recycled: Recycled, door: Door) -> None:
     """What only a number or a letter leads to is not called lost; which one does is told by its member."""
     (found,) = answers(door, recycled.core, "leaks")

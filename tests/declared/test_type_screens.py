@@ -11,7 +11,7 @@ from typing import Any, Iterator
 import pytest
 from doors import GDB, Core, Door, Live
 from looks import failure_id, opened
-from marks import in_full
+from marks import full_after, in_full
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 
@@ -49,7 +49,7 @@ def asked(door: Door, sited: Sited, *commands: str) -> list[str]:
     return [each.text for each in opened(door).run(image, [f"{each}{more}" for each in commands])]
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("door", full_after(1, DOORS), ids=lambda door: door.name)
 def test_the_first_line_is_the_answer(sited: Sited, door: Door) -> None:
     screen, text, whole = asked(door, sited, "containers", "containers --json", "types --json")
     largest, first = json.loads(text)["containers"][0], screen.splitlines()[0]
