@@ -14,7 +14,7 @@ from subjects import Subject
 from arenascope.analysis.pins import HeldBack, Typed
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.types_of_image import held_back, in_memory
-from arenascope.glibc.chunk_arrays import blocks
+from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.process import ProcessImage

@@ -7,9 +7,8 @@ import struct
 from typing import Iterator, NamedTuple, Sequence
 
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.elf.elf_file import AT_PHDR, PT_DYNAMIC, PT_NOTE, Elf
+from arenascope.sources.elf.elf_file import AT_PHDR, PT_DYNAMIC, PT_NOTE, Elf, dynamic_tags
 from arenascope.sources.elf.modules import DT_DEBUG, HEADER_BYTES
-from arenascope.sources.elf.symbols import dynamic_tags
 from arenascope.sources.memory import Memory
 
 HEADER = (

@@ -18,7 +18,7 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.base.model import ChunkRun
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
-from arenascope.glibc.chunk_arrays import blocks
+from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.shell_target import ShellTarget

@@ -26,8 +26,7 @@ from arenascope.base.errors import ArenascopeError
 from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.address_names import _names
-from arenascope.sources.elf.elf_file import ElfFile, glibc_version
-from arenascope.sources.elf.symbols import find_symbols
+from arenascope.sources.elf.elf_file import ElfFile, find_symbols, glibc_version
 
 pytestmark = pytest.mark.xdist_group("fuzz files")
 

@@ -14,8 +14,15 @@ from looks import give_up
 
 from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.sources.elf.address_names import AddressNames
-from arenascope.sources.elf.elf_file import Elf, ElfFile, find_debug_file, glibc_version, module_build_id
-from arenascope.sources.elf.symbols import dynamic_symbols, find_symbols
+from arenascope.sources.elf.elf_file import (
+    Elf,
+    ElfFile,
+    dynamic_symbols,
+    find_debug_file,
+    find_symbols,
+    glibc_version,
+    module_build_id,
+)
 from arenascope.sources.target import Region, SymbolPlace
 
 DEBUG = ["/nonexistent", "/usr/lib/debug"]

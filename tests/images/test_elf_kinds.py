@@ -14,8 +14,7 @@ from elf_witnesses import SOURCE, nm, readelf_symbols, tool
 from looks import give_up
 
 from arenascope.base.errors import TargetError
-from arenascope.sources.elf.elf_file import ElfFile, parse_notes
-from arenascope.sources.elf.symbols import find_symbols
+from arenascope.sources.elf.elf_file import ElfFile, find_symbols, parse_notes
 
 
 @pytest.mark.full

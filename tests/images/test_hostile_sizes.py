@@ -25,6 +25,7 @@ from arenascope.sources.core.save_image import _was_saved
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import (
     AT_RANDOM,
+    ENTRIES_LIMIT,
     MAGIC,
     MAX_SECTIONS,
     MAX_SEGMENTS,
@@ -35,11 +36,11 @@ from arenascope.sources.elf.elf_file import (
     ElfFile,
     Note,
     buffer_reader,
+    find_symbols,
     glibc_version,
 )
 from arenascope.sources.elf.environment import from_stack
 from arenascope.sources.elf.modules import Module, Modules
-from arenascope.sources.elf.symbols import ENTRIES_LIMIT, find_symbols
 from arenascope.sources.live.process import _can_read
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Region

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from arenascope.sources.elf.elf_file import ElfFile
-from arenascope.sources.elf.symbols import tls_offsets
+from arenascope.sources.elf.elf_file import ElfFile, tls_offsets
 
 # one has an initialiser (.tdata), the other none (.tbss), and others stand between, as in libc from 2.43 on
 LIBRARY = """

@@ -25,16 +25,14 @@ from arenascope.base.model import OTHER_FILES
 from arenascope.base.optional_libraries import find_program
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources import gdb_child, types_by_gdb
-from arenascope.sources.core import stacks_only_core
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.stacks_only_core import write_stacks
 from arenascope.sources.debug_info_types import Local, TypeFacts
 from arenascope.sources.elf.elf_file import NT_AUXV, NT_FILE
 from arenascope.sources.gdb_child import GdbChild
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Target
-from arenascope.sources.types_by_gdb import NOTHING, TypesByGdb
+from arenascope.sources.types_by_gdb import NOTHING, TypesByGdb, write_stacks
 
 SOURCE = """
 #include <stdio.h>
@@ -203,7 +201,7 @@ def test_the_child_gdb_opens_nothing_that_a_core_names(subject: Subject, tmp_pat
 
 
 def test_no_more_is_copied_than_is_allowed(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks_only_core, "MOST_OF_ONE", 4096)
+    monkeypatch.setattr(types_by_gdb, "MOST_OF_ONE", 4096)
     core = CoreImage(str(subject.kernel_core()))
     with (tmp_path / "stacks").open("wb") as file:
         assert write_stacks(file.fileno(), core, 200)

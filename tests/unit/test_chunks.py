@@ -16,7 +16,7 @@ from arenascope.base.errors import UsageError
 from arenascope.base.model import ChunkRun, Gap
 from arenascope.blocks.types_of_image import types_of
 from arenascope.commands import report
-from arenascope.glibc.chunk_arrays import blocks
+from arenascope.glibc.sweep import blocks
 from arenascope.session.parallel_sweeps import likely_chunks
 from arenascope.session.session import Session
 

@@ -20,7 +20,7 @@ from arenascope.blocks.block_index import NamedRun, Swept
 from arenascope.blocks.recognise.all_recognisers import NONE
 from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.chunk import PREV_INUSE
-from arenascope.glibc.chunk_arrays import blocks
+from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span
 

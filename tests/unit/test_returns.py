@@ -16,7 +16,7 @@ from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.graph.blocks import NOBODY, Join, LiveBlocks, OwnerPages, live_blocks, nobodys
 from arenascope.blocks.graph.returns import AtOnce, OneByOne
 from arenascope.blocks.types_of_image import InMemory, held_back
-from arenascope.glibc.chunk_arrays import blocks
+from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span
 

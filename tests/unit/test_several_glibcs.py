@@ -16,7 +16,7 @@ from arenascope.base.errors import UsageError
 from arenascope.base.model import Allocator
 from arenascope.commands.all_commands import all_commands, find_command
 from arenascope.commands.framework.command import execute
-from arenascope.glibc.find.several_glibcs import without_tcache
+from arenascope.glibc.find.main_arena import without_tcache
 from arenascope.glibc.find.which_allocator import find_allocators, maker_of
 from arenascope.session.session import Session
 from arenascope.sources.target import Region

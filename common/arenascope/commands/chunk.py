@@ -12,7 +12,7 @@ from ..base.printable import UserData
 from ..blocks.declared.values import value_text
 from ..blocks.single_blocks import describe_block
 from ..glibc.bins import bin_kind, fastbin_index, find_bin
-from ..glibc.chunk_arrays import Placed, find_blocks
+from ..glibc.sweep import Placed, find_blocks
 from ..glibc.tcache import tcache_index
 from ..present.json_documents import block_records as records
 from ..present.json_documents.block_records import MemberRecord

@@ -24,7 +24,7 @@ from ..base.model import ArenaHeader, ChunkRun, Piece, Statement, Tally
 from ..base.worker_pool import Meter, metered
 from ..blocks.name_all_blocks import live_kinds
 from ..glibc.chunk import SIZE_BITS
-from ..glibc.chunk_arrays import Block, blocks
+from ..glibc.sweep import Block, blocks
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import ChunkTally, Spool, chunk_tally
 from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row

@@ -21,8 +21,8 @@ from ..analysis.trim import TrimRules, until_locked
 from ..analysis.usage import total
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement
 from ..blocks.types_of_image import in_memory, types_of
-from ..glibc.chunk_arrays import blocks
 from ..glibc.params import default_max_fast
+from ..glibc.sweep import blocks
 from ..glibc.tcache import tcache_index
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record

@@ -46,9 +46,8 @@ def anchors(memory: Memory, start: int, end: int) -> Iterator[int]:
     position = start
     while position < end:
         size = min(BLOCK, end - position)
-        try:
-            words = memory.words(position, size // word)
-        except MemoryReadError:
+        words = memory.try_words(position, size // word)
+        if words is None:
             position += size
             continue
         following = iter(words)
@@ -66,9 +65,8 @@ def wrong_bins(memory: Memory, bins: int) -> Optional[int]:
     None beyond TOLERANCE. A few pairs to either side nearly all still point to themselves, so the fewest wrong count.
     """
     word = memory.pointer_size
-    try:
-        links = memory.words(bins, 2 * BINS_PAIRS)
-    except MemoryReadError:
+    links = memory.try_words(bins, 2 * BINS_PAIRS)
+    if links is None:
         return None
     wrong = 0
     for index in range(BINS_PAIRS):

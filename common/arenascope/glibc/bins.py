@@ -327,38 +327,33 @@ def first_chunks(memory: Memory, layout: Layout, header: ArenaHeader, limit: int
     chunks: list[Range] = []
     whole = True
     for index in ORDER:
-        first = links[2 * index - 2]
+        first, sizes = links[2 * index - 2], bin_sizes(layout, index)
         bin_header = base + 2 * (index - 1) * layout.word - layout.header
         if first not in (bin_header, 0):
-            walk = _Walk(memory, layout, header, index)
-            whole &= walk.follow(bin_header, first, limit, chunks)
+            whole &= _add_chunks(memory, layout, bin_header, first, limit, sizes.within(header.peak), chunks)
     return FirstChunks(chunks, whole)
 
 
-class _Walk:
-    def __init__(self, memory: Memory, layout: Layout, header: ArenaHeader, index: int) -> None:
-        self._node = memory.node
-        self._mask, self._header = layout.mask, layout.header
-        self._sizes = bin_sizes(layout, index).within(header.peak)
-
-    def follow(self, bin_header: int, first: int, limit: int, chunks: list[Range]) -> bool:
-        """Adds to `chunks` up to `limit`, and tells whether it came to the list's end."""
-        previous, chunk = bin_header, first
-        while chunk != bin_header:
-            if len(chunks) >= limit:
-                return False
-            try:
-                raw, fd, bk = self._node(chunk)
-            except MemoryReadError:
-                return False
-            # the bk of a chunk that is met twice names another neighbour, so no cycle is followed
-            odd = raw & SIZE_BITS != PREV_INUSE or (raw & ~SIZE_BITS | chunk + self._header) & self._mask
-            size = raw & ~SIZE_BITS
-            if bk != previous or odd or not self._sizes.least <= size <= self._sizes.most:
-                return False
-            chunks.append(Range(chunk, size))
-            previous, chunk = chunk, fd
-        return True
+def _add_chunks(
+    memory: Memory, layout: Layout, bin_header: int, first: int, limit: int, sizes: ChunkSizes, chunks: list[Range]
+) -> bool:
+    """Adds to `chunks` up to `limit`, and tells whether it came to the list's end."""
+    previous, chunk = bin_header, first
+    while chunk != bin_header:
+        if len(chunks) >= limit:
+            return False
+        try:
+            raw, fd, bk = memory.node(chunk)
+        except MemoryReadError:
+            return False
+        # the bk of a chunk that is met twice names another neighbour, so no cycle is followed
+        odd = raw & SIZE_BITS != PREV_INUSE or (raw & ~SIZE_BITS | chunk + layout.header) & layout.mask
+        size = raw & ~SIZE_BITS
+        if bk != previous or odd or not sizes.least <= size <= sizes.most:
+            return False
+        chunks.append(Range(chunk, size))
+        previous, chunk = chunk, fd
+    return True
 
 
 def fastbin_index(layout: Layout, size: int) -> int:

@@ -1,4 +1,8 @@
-"""Checks malloc_state itself, and what malloc counts without a list."""
+"""Checks malloc's structures: malloc_state itself, counts without a list, bins, fastbins, thread caches, and chunks.
+
+bins.walk_bins has followed every complete bin. An incomplete one is read again here, slowly and from both ends. The
+findings of the walkers of singly linked lists tell where each breaks.
+"""
 
 from __future__ import annotations
 
@@ -171,10 +175,9 @@ def key_breaches(
     for cache in caches:
         for each in cache.bins:
             for chunk in each.addresses:
-                try:
-                    keys[chunk] = (memory.word(chunk + layout.header + layout.word), cache.address or 0)
-                except MemoryReadError:
-                    continue
+                key = memory.try_word(chunk + layout.header + layout.word)
+                if key is not None:
+                    keys[chunk] = key, cache.address or 0
     own = sum(key == cache for key, cache in keys.values())
     usual, times = Counter(key for key, _ in keys.values()).most_common(1)[0] if keys else (0, 0)
     if not secret and (2 * max(own, times) <= len(keys) or (own < times and not usual)):
@@ -264,10 +267,7 @@ class BinCheck:
             self._skip(chunk, leaders[(place + 1) % len(leaders)], leaders[place - 1])
 
     def _skip_links(self, chunk: int) -> Optional[tuple[int, ...]]:
-        try:
-            return self.memory.words(chunk + 4 * self.layout.word, 2)
-        except MemoryReadError:
-            return None
+        return self.memory.try_words(chunk + 4 * self.layout.word, 2)
 
     def _no_skip(self, chunk: int) -> None:
         links = self._skip_links(chunk)
@@ -336,11 +336,18 @@ class _Walk:
         """The size at `stop`, if a chunk is there that does not lead back."""
         limit = check.header.peak
         self.low, self.high = bin_sizes(check.layout, index).within(limit)
-        for link, raw, ahead, back in _nodes(check.memory, check.layout, start, head, forward=forward):
-            self.stop, self.back = link, back
-            if raw is None or not check.layout.aligned(link) or not check.reach.holds(link):
+        while self.stop != head:
+            link = self.stop
+            try:
+                raw, fd, bk = check.memory.node(link)
+            except MemoryReadError:
+                self.back, self.why, self.astray = 0, {"stopped_by": "unreadable"}, True
+                return
+            ahead, back = (fd, bk) if forward else (bk, fd)
+            self.back = back
+            if not check.layout.aligned(link) or not check.reach.holds(link):
                 aligned = "outside" if check.layout.aligned(link) else "misaligned"
-                self.why, self.astray = {"stopped_by": "unreadable" if raw is None else aligned}, True
+                self.why, self.astray = {"stopped_by": aligned}, True
                 return
             if back != self.order[-1] or link in self.chunks:
                 self.why = {"stopped_by": "not-returned", "back": f"{back:#x}"}
@@ -371,23 +378,6 @@ class _Walk:
             return self.last
         place = self.order.index(chunk) if chunk in self.chunks else 0
         return self.order[place - 1] if place else None
-
-
-def _nodes(
-    memory: Memory, layout: Layout, start: int, head: int, forward: bool
-) -> Iterator[tuple[int, Optional[int], int, int]]:
-    """Yields (chunk, size word, next link, link back) until the list's head; the size word is None if it is
-    unreadable."""
-    link = start
-    while link != head:
-        try:
-            raw, fd, bk = memory.node(link)
-        except MemoryReadError:
-            yield link, None, 0, 0
-            return
-        ahead, back = (fd, bk) if forward else (bk, fd)
-        yield link, raw, ahead, back
-        link = ahead
 
 
 def bins_cut(broken: Sequence[Rescued], layout: Layout, arena: int) -> list[Statement]:

@@ -147,11 +147,8 @@ MAX_SPLIT = 16
 
 def read_mmapped(memory: Memory, layout: Layout, chunk: int, page: int) -> Optional[MmappedBlock]:
     """Reads the mmapped block whose chunk is at this address, or None."""
-    try:
-        prev_size, raw = memory.words(chunk, 2)
-    except MemoryReadError:
-        return None
-    return decode_mmapped(layout, chunk, prev_size, raw, page=page)
+    words = memory.try_words(chunk, 2)
+    return decode_mmapped(layout, chunk, words[0], words[1], page=page) if words is not None else None
 
 
 def decode_mmapped(layout: Layout, chunk: int, prev_size: int, raw: int, page: int) -> Optional[MmappedBlock]:
@@ -472,10 +469,7 @@ def _likely(memory: Memory, page: int, offsets: Sequence[int], start: int, end: 
 def _block_at(inner: Inner, position: int, offsets: list[int], start: int, limit: int) -> Optional[MmappedBlock]:
     """Returns a block whose header lies in the page at `position`; memalign's may have started pages before."""
     memory, layout, page = inner.memory, inner.layout, inner.page
-    try:
-        data = memory.read(position, page)
-    except MemoryReadError:
-        return None
+    data = memory.try_read(position, page) or b""
     if not data.strip(b"\0"):
         return None
     words = memory.unpack_words(data)

@@ -27,16 +27,14 @@ from ..base.worker_pool import MakeMeter, how_many, unseen
 from ..glibc import arena, bins, mmapped, params, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.chunk import masked
-from ..glibc.chunk_arrays import listed_chunks
 from ..glibc.find import thread_pointers, threads
 from ..glibc.find.main_arena import Located, locate
 from ..glibc.process_layout import NO_TRAIL, Layout
-from ..glibc.sweep import Sweep
-from ..glibc.unknown_release.fitting_layout import settle_release, with_tcache_seen
-from ..glibc.unknown_release.tcache_form import settle
+from ..glibc.sweep import Sweep, listed_chunks
+from ..glibc.unknown_release.fitting_layout import settle, settle_release, with_tcache_seen
 from ..sources.elf.modules import bss_ends
-from ..sources.elf.other_files import other_files
 from ..sources.memory import Memory
+from ..sources.source import other_files
 from ..sources.target import PageUse, Region, Residency, Span, Target, ThreadInfo
 
 if TYPE_CHECKING:

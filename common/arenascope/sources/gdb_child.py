@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional, Sequence
 
 from ..base.optional_libraries import find_program
 from ..base.process_limits import can_confine
-from .module_files import Files, as_line
+from .module_files import Files
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 SCRIPT = "heap_files.py"
@@ -50,7 +50,7 @@ def start(folders: Sequence[str], files: Files, size: int) -> Optional[GdbChild]
     with suppress(OSError):
         return GdbChild(
             [program, "-nx", "-q", "-batch", *(word for each in settings for word in ("-iex", each)), "-x", script],
-            as_line(files),
+            json.dumps(files),
             CPU_SECONDS + size / (1 << 20) * CPU_SECONDS_PER_MIB,
         )
     return None

@@ -33,10 +33,6 @@ class Files(NamedTuple):
     """The only other files that it opens; None: any that these files name."""
 
 
-def as_line(files: Files) -> str:
-    return json.dumps(files)
-
-
 def from_line(line: str) -> Files:
     rows, may_open = json.loads(line)
     modules: list[ModuleFile] = [ModuleFile(*row) for row in rows]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Optional, Sequence
 
 from ..base.errors import ArenascopeError, UsageError
 from .elf.address_names import DEBUG_FOLDERS, AddressNames
-from .elf.elf_file import module_build_id, proven_files
-from .elf.symbols import find_symbols
+from .elf.elf_file import find_symbols, module_build_id, proven_files
 from .source import ImageTarget, Source
 from .target import Region, StructInfo, Symbol, ThreadInfo
 
@@ -39,7 +38,6 @@ class ShellTarget(ImageTarget):
         super().__init__(image, [*folders, *DEBUG_FOLDERS] if symbols else (), sysroot)
         self.symbols_from = (folders, symbols, sysroot, declared)
         """Another image of the same process, whose symbols this one uses."""
-        self.sysroot = sysroot
         self._use_symbols = symbols
         self._reads_types = symbols and declared is not False
         self.debug_folders: Sequence[str] = [
@@ -73,10 +71,6 @@ class ShellTarget(ImageTarget):
         if self._symbols is None:
             self._symbols = self._load_symbols()
         return self._symbols.get(name)
-
-    def module_runs(self) -> list[Sequence[Region]]:
-        """Returns the mappings of the program and of each library, with the nameless one behind them: .bss."""
-        return self.programs()
 
     def _load_symbols(self) -> dict[str, Symbol]:
         """Loads symbols of the first module that has main_arena: libc by its debug file, a static program by its own

@@ -1,16 +1,20 @@
-"""An image with its bytes, as a Target uses it."""
+"""An image with its bytes, as a Target uses it; and its modules without a local file that is provably theirs, whose
+symbols are unknown."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import Mapping, Optional, Sequence, TypeVar
+from typing import Iterator, Mapping, Optional, Sequence, TypeVar
 
-from .elf.address_names import DEBUG_FOLDERS, AddressNames, local_file
-from .elf.elf_file import machine_name
+from ..base.model import OTHER_FILES, Statement
+from ..base.printable import first_few
+from .elf.address_names import DEBUG_FOLDERS, AddressNames, local_file, programs_of
+from .elf.elf_file import AT_SECURE, build_id_in_memory, differ, machine_name
+from .elf.modules import Module, Modules
 from .elf.sysroot import file_within
 from .memory import Fill, Read, Window
-from .target import ByteOrder, Image, Nodes, ReadNodes, Region, RegisterSets, ThreadInfo, View
+from .target import ByteOrder, Image, Nodes, ReadNodes, Region, RegisterSets, Target, ThreadInfo, View
 
 AnySource = TypeVar("AnySource", bound="Source")
 
@@ -23,6 +27,8 @@ class Source(Image, ABC):
     pointer_size: int
     byte_order: ByteOrder
     page_size: int
+    auxv: Mapping[int, int] = {}
+    """The auxiliary vector, as far as it is known."""
     machine: int = 0
     """The machine's number in an ELF header; 0: not known."""
 
@@ -70,7 +76,8 @@ class Source(Image, ABC):
         return None
 
     def is_secure(self) -> Optional[bool]:
-        return None
+        secure = self.auxv.get(AT_SECURE)
+        return None if secure is None else bool(secure)
 
     def open_file(self, region: Region, likely: Sequence[str]) -> Optional[str]:
         """As Target.open_file; `likely` are the places to try."""
@@ -134,16 +141,16 @@ class ImageTarget(AddressNames):
 
     def local_paths(self, region: Region) -> Sequence[str]:
         """Returns the places to try for the file of a mapping, the likeliest first."""
-        if self._sysroot is None:
+        if self.sysroot is None:
             return [region.path]
-        found = file_within(self._sysroot, region.path)
+        found = file_within(self.sysroot, region.path)
         return [found] if found is not None else []
 
     @property
     def root(self) -> str:
         """The root of the image's host: the sysroot, or the process's own root (a container)."""
-        if self._sysroot is not None:
-            return self._sysroot
+        if self.sysroot is not None:
+            return self.sysroot
         own = f"/proc/{self.pid}/root"
         try:
             if self.door == "shell" and self.kind == "live" and not os.path.samefile(own, "/"):
@@ -155,4 +162,37 @@ class ImageTarget(AddressNames):
     def place_below_sysroot(self, region: Region) -> Optional[str]:
         """Returns where the file of a mapping is searched, by the path that the user knows on that host; None without a
         sysroot."""
-        return None if self._sysroot is None else os.path.join(self._sysroot, region.path.lstrip("/"))
+        return None if self.sysroot is None else os.path.join(self.sysroot, region.path.lstrip("/"))
+
+
+def other_files(target: Target) -> Optional[Statement]:
+    """Reports which they are; None if there are none."""
+    unproven = [*unproven_modules(target)]
+    if not unproven:
+        return None
+    names = sorted({os.path.basename(module.name) for module in unproven})
+    said = {"named": first_few(names), "door": target.door, "kind": target.kind, **_tried(target, unproven)}
+    return Statement(OTHER_FILES, {"modules": len(names)}, said)
+
+
+def _tried(target: Target, modules: Sequence[Module]) -> dict[str, str]:
+    """Returns what was tried: below a sysroot, a file of another build, or the first path that was missing."""
+    tried: dict[str, str] = {}
+    if not isinstance(target, ImageTarget):
+        return tried
+    for module in modules:
+        place = target.place_below_sysroot(module.regions[0])
+        if place is not None and target.local_paths(module.regions[0]):
+            return {"unlike": place}
+        tried = tried or ({} if place is None else {"absent": place})
+    return tried
+
+
+def unproven_modules(target: Target) -> Iterator[Module]:
+    """Returns the modules whose files are not proven; one whose build-id cannot be read does not count."""
+    modules = Modules(target, programs_of(target.regions()))
+    for module in modules.all:
+        inside = build_id_in_memory(target.read, module.base)
+        loaded = target.loaded_build_id(module.regions[0])
+        if inside is not None and (differ(inside, loaded) or (loaded is None and modules.file_of(module) is None)):
+            yield module

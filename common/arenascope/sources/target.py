@@ -22,7 +22,6 @@ from typing import (
     Optional,
     Protocol,
     Sequence,
-    Union,
 )
 
 from ..base.model import HUGE_PAGES, Statement, may_be_shared
@@ -391,7 +390,7 @@ class Image:
         return ()
 
     def save(
-        self, path: Union[str, int], registers: Sequence[RegisterSets], release: Callable[[], float]
+        self, path: str | int, registers: Sequence[RegisterSets], release: Callable[[], float]
     ) -> Optional[SavedCore]:
         """Saves it as a core that keeps what cores lose, under a name or into an open file. Calls `release`, which
         returns how long it was held, once all of it was read. None if it does not lie on this machine."""

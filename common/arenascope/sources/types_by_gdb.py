@@ -12,11 +12,11 @@ import struct
 from bisect import bisect_right
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, get_args
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence, get_args
 
-from ..base.errors import ArenascopeError
+from ..base.errors import ArenascopeError, MemoryReadError
 from .core.core_image import CoreImage
-from .core.stacks_only_core import write_stacks
+from .core.core_layout import ElfForm, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
 from .debug_info_types import (
     BitField,
     Form,
@@ -29,13 +29,74 @@ from .debug_info_types import (
     TypeFacts,
 )
 from .debugged_variables import THREADS
-from .elf.elf_file import INFORMATION, module_build_id, proven_files
-from .memory import Read
+from .elf.elf_file import INFORMATION, NT_PRSTATUS, OWN, PF_R, PF_W, Note, Segment, module_build_id, proven_files
 from .module_files import Files, ModuleFile
-from .target import Region
+from .target import Region, Span, joined
 
 if TYPE_CHECKING:
     from .gdb_child import GdbChild
+    from .shell_target import ShellTarget
+
+MOST_OF_ONE, MOST_OF_ALL = 8 << 20, 64 << 20
+"""The most bytes of one stack and of all. What lies above is lost; frames are unwound from the innermost on."""
+RED_ZONE = 128
+"""A leaf function may use this much below the stack pointer."""
+BLOCK = 1 << 20
+
+
+def write_stacks(file: int, core: CoreImage, most: int) -> bool:
+    """Writes the stacks of the first threads; False if there are none."""
+    threads = core.register_sets()[:most]
+    spans = _used(core, {each.tid for each in threads})
+    if not spans:
+        return False
+    form, page = ElfForm(core.machine, core.pointer_size, core.elf.mark), core.page_size
+    notes = []
+    for each in threads:
+        # in a core a number after the registers tells whether others follow: prstatus() adds it
+        plain = each._replace(general=each.general[: -core.pointer_size])
+        notes.append(Note("CORE", NT_PRSTATUS, prstatus(form, plain, core.pid or 0)))
+        notes += [Note(*other) for other in each.others if other.owner != OWN]
+    data = note_bytes(notes, form.mark)
+    notes_at = head_bytes(form, len(spans) + 1)
+    at = -(-(notes_at + len(data)) // page) * page
+    segments: list[Segment] = [note_segment(notes_at, len(data))]
+    for span in spans:
+        size = _copy(core, span, file, at)
+        segments.append(load_segment(PF_R | PF_W, at, span.start, size, memory_size=size, page=page))
+        at += -(-size // page) * page
+    os.pwrite(file, data, notes_at)
+    os.pwrite(file, head(form, segments), 0)
+    return True
+
+
+def _used(core: CoreImage, tids: set[int]) -> Sequence[Span]:
+    regions, left = core.regions(), MOST_OF_ALL
+    starts = [each.start for each in regions]
+    found = []
+    for thread in core.threads():
+        pointer = thread.stack_pointer
+        at = bisect_right(starts, pointer) - 1 if pointer is not None and thread.tid in tids else -1
+        if at < 0 or pointer is None or pointer >= regions[at].end:
+            continue
+        start = max(regions[at].start, (pointer - RED_ZONE) // core.page_size * core.page_size)
+        span = Span(start, min(regions[at].end, start + min(left, MOST_OF_ONE)))
+        left -= span.end - span.start
+        if span.end > span.start:
+            found.append(span)
+    return joined(sorted(found))
+
+
+def _copy(core: CoreImage, span: Span, file: int, at: int) -> int:
+    """Copies a stack up to the first missing byte, and returns how much that is."""
+    room, address = memoryview(bytearray(BLOCK)), span.start
+    with suppress(MemoryReadError):
+        while address < span.end:
+            done = core.fill(address, room[: span.end - address])
+            os.pwrite(file, room[:done], at + address - span.start)
+            address += done
+    return address - span.start
+
 
 FORMS: Sequence[Form] = get_args(Form)
 
@@ -105,23 +166,6 @@ DEBUG = (".debug_", ".zdebug_")
 NOTHING, NO_TYPE = TypeFacts("", "other", 0), -1
 
 
-class _Image(Protocol):
-    """The fields of a Target that files need."""
-
-    debug_folders: Sequence[str]
-    sysroot: Optional[str]
-
-    @property
-    def image(self) -> object: ...
-
-    @property
-    def read(self) -> Read: ...
-
-    def module_runs(self) -> Sequence[Sequence[Region]]: ...
-
-    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]: ...
-
-
 class _Variable(NamedTuple):
     """A variable and its size."""
 
@@ -138,7 +182,7 @@ class _Question(NamedTuple):
 class TypesByGdb:
     """The types of a core or a process, from files that are proven to be its modules'."""
 
-    def __init__(self, target: _Image, most: Optional[int] = DEFAULT_BYTES) -> None:
+    def __init__(self, target: ShellTarget, most: Optional[int] = DEFAULT_BYTES) -> None:
         """`most`: with more bytes of debug information it answers nothing; None: no limit."""
         self._target = target
         self._most = most
@@ -251,7 +295,7 @@ class TypesByGdb:
         return number if number is not None else NO_TYPE
 
     def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
-        program = next(iter(self._target.module_runs()), None)
+        program = next(iter(self._target.programs()), None)
         if of_program and not (program and self._modules and self._modules[0].regions[0].start == program[0].start):
             return
         with suppress(ValueError):
@@ -261,7 +305,7 @@ class TypesByGdb:
 
     def without(self) -> Sequence[str]:
         known = {each.regions[0].path for each in self._modules}
-        return [*{run[0].path: None for run in self._target.module_runs() if run[0].path not in known}]
+        return [*{run[0].path: None for run in self._target.programs() if run[0].path not in known}]
 
     def _ask(self, kind: str, about: object) -> object:
         """Asks GDB; None if there is no answer, and no GDB that would give one."""
@@ -352,7 +396,7 @@ class TypesByGdb:
     def _files(self) -> Sequence[_Found]:
         """Returns the modules with files. Without a build-id nothing proves that a file is a module's."""
         found: list[_Found] = []
-        for run in self._target.module_runs():
+        for run in self._target.programs():
             build_id = module_build_id(self._target.read, run[0].start)
             files = self._target.symbol_files(run[0], build_id) if build_id is not None else ()
             each = _find(run, files, build_id or "", is_program=not found) if files else None

@@ -6,7 +6,7 @@ import sys
 from bisect import bisect_right
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...glibc.chunk_arrays import Placed, find_blocks
+from ...glibc.sweep import Placed, find_blocks
 from ...sources.target import Span
 from ..pointer_finder import Finder
 from .blocks import DEEP, FLAGS, INSIDE, STALE, heap_spans

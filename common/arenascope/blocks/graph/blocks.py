@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.model import ChunkRun, Heap
-from ...glibc.chunk_arrays import blocks, chunks
+from ...glibc.sweep import blocks, chunks
 from ...session.resident import parts_of
 from ...session.session import Session
 from ...sources.target import Span, joined

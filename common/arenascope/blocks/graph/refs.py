@@ -14,10 +14,9 @@ from ...base.worker_pool import Meter
 from ...glibc.find.thread_pointers import Dtv
 from ...session.session import Session
 from ...sources.elf.address_names import names_of, place_of
-from ...sources.elf.elf_file import PT_TLS, Elf, proven_files
+from ...sources.elf.elf_file import PT_TLS, STT_TLS, Elf, proven_files
 from ...sources.elf.modules import Module
 from ...sources.elf.registers import GENERAL
-from ...sources.elf.symbols import STT_TLS
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables, UnwoundFrame, by_number
 from ...sources.target import Span, SymbolPlace, text_of
 from ..pointer_finder import FastFinder, Finder, finder_of, library

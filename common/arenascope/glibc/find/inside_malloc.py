@@ -11,7 +11,7 @@ from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...sources.elf.address_names import modules_of
-from ...sources.elf.symbols import dynamic_symbols
+from ...sources.elf.elf_file import dynamic_symbols
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, Span, SymbolPlace, Target, ThreadInfo
@@ -359,10 +359,7 @@ class ThreadStacks:
         if not self._tells_handlers:
             return []
         contexts: list[Interrupted] = []
-        try:
-            words = self.memory.words(start, (end - start) // 8)
-        except MemoryReadError:
-            return []
+        words = self.memory.try_words(start, (end - start) // 8) or ()
         for at, value in enumerate(words):
             if value & 0xFFFF != CS or value >> 48 not in (SS, 0):
                 continue

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ...base.errors import ArenascopeError, MemoryReadError
+from ...base.errors import ArenascopeError
 from ...base.model import Allocator, ArenaHeader, Statement
 from ...sources.elf.address_names import modules_of
-from ...sources.elf.elf_file import glibc_version, module_build_id, proven_files
-from ...sources.elf.symbols import dynamic_symbols
+from ...sources.elf.elf_file import dynamic_symbols, glibc_version, module_build_id, proven_files
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
 
@@ -83,10 +82,7 @@ def _version_in_memory(memory: Memory, module: Sequence[Region]) -> Optional[str
     for region in module:
         if region.writable or not region.present or region.size > TEXT_LIMIT:
             continue
-        try:
-            version = glibc_version(memory.read(region.start, region.size))
-        except MemoryReadError:
-            continue
+        version = glibc_version(memory.try_read(region.start, region.size) or b"")
         if version:
             return version
     return None

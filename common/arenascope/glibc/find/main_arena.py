@@ -1,24 +1,435 @@
-"""Locates main_arena and mp_: by symbols if they are reliable, otherwise by their shape in memory."""
+"""Locates main_arena and mp_: by symbols if they are reliable, otherwise by their shape in memory.
+
+mp_ without a symbol lies near main_arena in libc's data, and is recognised by the values that it must hold for that
+main arena. A process may have several glibcs (dlmopen, libc_malloc_debug, dlopen from a static program), each with a
+main_arena: number 0 is the one that serves the program's malloc; the others follow, the larger ones first.
+"""
 
 from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...base.errors import NotFoundError
-from ...base.model import Allocator, Statement
-from ...sources.elf.elf_file import differ
+from ...base.errors import ArenascopeError, MemoryReadError, NotFoundError, UsageError
+from ...base.model import NONCONTIGUOUS, Allocator, ArenaHeader, Params, Statement
+from ...glibc import release_table
+from ...sources.elf.address_names import modules_of
+from ...sources.elf.elf_file import PT_INTERP, Elf, differ
 from ...sources.memory import Memory
-from ...sources.target import Region, Target
-from .. import release_table
-from ..arena import BINS_PAIRS, PREFIX_LIMIT, FoundBins, anchors, evidence_at, follow_ring, ring_from, scan, wrong_bins
-from ..process_layout import NO_TRAIL, CandidateTrail, Layout, LayoutCheck, from_table
+from ...sources.target import Region, Span, Target
+from ..arena import (
+    BINS_PAIRS,
+    PREFIX_LIMIT,
+    FoundBins,
+    anchors,
+    doubt_thread_arena,
+    evidence_at,
+    follow_ring,
+    next_offset,
+    read_arena,
+    ring_from,
+    scan,
+    wrong_bins,
+)
+from ..find import libc_file
+from ..params import doubt_params, read_params
+from ..process_layout import NO_TRAIL, CandidateTrail, Layout, LayoutCheck, Struct, from_table
 from ..unknown_release import fitting_layout
 from ..unknown_release.fitting_layout import candidates
-from . import libc_file, several_glibcs
-from .find_params import ParamsSearch, follow_hugepages, surroundings
+from ..unknown_release.state import Surroundings
 from .libc_file import Libc
-from .several_glibcs import GlibcCopy
 from .which_allocator import find_allocators
+
+NEAR = 0x4000
+"""mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were examined."""
+ENOUGH = 6
+BY_DISTANCE = Statement("by-symbol-distance")
+
+
+class _Form(NamedTuple):
+    """A form of malloc_par, and its release."""
+
+    name: str
+    struct: Struct
+
+
+class _ParamsPlace(NamedTuple):
+    address: int
+    form: _Form
+
+    def __str__(self) -> str:
+        return f"{self.address:#x}, {self.form.name}"
+
+
+class _Judged(NamedTuple):
+    points: int
+    doubt: Optional[Statement]
+    """The evidence against it."""
+
+
+class ParamsSearch:
+    """A search for mp_ for this main arena, in this layout."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        layout: Layout,
+        machine: str,
+        main_arena: int,
+        *,
+        regions: Sequence[Region],
+        trail: CandidateTrail = NO_TRAIL,
+    ) -> None:
+        self.memory, self.layout, self.machine = memory, layout, machine
+        self.regions, self.trail = regions, trail
+        self.main = read_arena(memory, layout, main_arena)
+
+    def find(self, guess: Optional[int], debug: Optional[Struct] = None) -> tuple[Optional[int], Layout]:
+        """Returns the address of mp_ and the layout with its form; (None, layout) if nothing fits.
+
+        `guess` is the symbols' address, `debug` the form in debug information.
+        """
+        given = _Form("debug information", debug) if debug is not None else None
+        if self.layout.newer is not None:
+            if (
+                guess
+                and given is not None
+                and self._judge(_ParamsPlace(guess, given), self.main, BY_DISTANCE).doubt is None
+            ):
+                return self._chosen(_ParamsPlace(guess, given))
+            return self._by_values(guess)
+        forms = [*([given] if given is not None else []), *_forms(self.layout, self.machine)]
+        place = self._at_symbol(forms, guess) if guess else None
+        # a trail also lists the rest
+        if place is None or self.trail.wanted:
+            near = self._near(forms)
+            place = place or near
+        return self._chosen(place)
+
+    def _chosen(self, place: Optional[_ParamsPlace]) -> tuple[Optional[int], Layout]:
+        self.trail.choose("mp_", str(place) if place else None, Statement("less-speaks-for-it"))
+        return (place.address, self.layout._replace(params=place.form.struct)) if place else (None, self.layout)
+
+    def _at_symbol(self, forms: Sequence[_Form], guess: int) -> Optional[_ParamsPlace]:
+        """Trusts a symbol even if the main arena is damaged: the walk will report what does not fit."""
+        for held_against in (self.main, None):
+            # another release's form may fit a damaged mp_, at other places
+            for form in forms if held_against else forms[:1]:
+                place = _ParamsPlace(guess, form)
+                if self._judge(place, held_against, BY_DISTANCE).doubt is None:
+                    return place
+        return None
+
+    def _near(self, forms: Sequence[_Form]) -> Optional[_ParamsPlace]:
+        """Searches around main_arena, by values alone."""
+        region = next((region for region in self.regions if region.contains(self.main.address)), None)
+        if region is None:
+            return None
+        near = Span(max(region.start, self.main.address - NEAR), min(region.end, self.main.address + NEAR))
+        fitting: list[tuple[int, _ParamsPlace]] = []
+        for form in forms:
+            for address in _places(self.memory, form.struct, near, self.main):
+                place = _ParamsPlace(address, form)
+                judged = self._judge(place, self.main)
+                if judged.doubt is None and judged.points >= ENOUGH:
+                    fitting.append((judged.points, place))
+        return max(fitting, key=lambda each: each[0])[1] if fitting else None
+
+    def _by_values(self, guess: Optional[int]) -> tuple[Optional[int], Layout]:
+        """Searches for a release that no row describes: see derive_params."""
+        memory, layout, main = self.memory, self.layout, self.main
+        region = next((region for region in self.regions if region.contains(guess or main.address)), None)
+        if region is None:
+            return None, layout
+        start = max(region.start, (guess or main.address) - NEAR)
+        data = memory.try_read(start, min(region.end, start + 2 * NEAR) - start)
+        if data is None:
+            return None, layout
+        from ..unknown_release.state import ArenaWindow, derive_params
+
+        proven = derive_params(ArenaWindow(memory, start, data), layout, main, guess)
+        said = (BY_DISTANCE,) if guess else ()
+        name = f"{proven.address:#x}, member by member" if proven else f"what stands near {main.address:#x}"
+        lost = () if proven else (Statement("counters-not-proven"),)
+        self.trail.add("mp_", name, (*said, Statement("counters-proven")) if proven else (), lost)
+        self.trail.choose("mp_", name if proven else None)
+        if proven is None:
+            return None, layout
+        derived = layout._replace(params=proven.struct, mmaps_proven=proven.counted, mp_in_parts=proven.unknown)
+        return proven.address, derived
+
+    def _judge(self, place: _ParamsPlace, main: Optional[ArenaHeader], told: Optional[Statement] = None) -> _Judged:
+        """Judges whether mp_ is at this place, given that main arena."""
+        layout = self.layout._replace(params=place.form.struct)
+        try:
+            params = read_params(self.memory, layout, place.address)
+            doubt = doubt_params(params, main)
+            judged = _Judged(0 if doubt else sum(points for points, _ in _speaks_for(layout, params, main)), doubt)
+        except MemoryReadError:
+            params, judged = None, _Judged(0, Statement("mp-unreadable"))
+        reasons = [said for _, said in _speaks_for(layout, params, main)] if params and not judged.doubt else []
+        against = [judged.doubt] if judged.doubt else []
+        if not against and judged.points < ENOUGH and told is None:
+            against = [Statement("too-few-points", {"points": judged.points, "wanted": ENOUGH})]
+        self.trail.add("mp_", str(place), [told, *reasons] if told else reasons, against)
+        return judged
+
+
+def surroundings(
+    target: Target, memory: Memory, regions: Sequence[Region], main_arena: int, guess: Optional[int]
+) -> Surroundings:
+    """Returns what proves a layout besides the arenas themselves."""
+    near: set[int] = set()
+    for place in {main_arena, guess or main_arena}:
+        region = next((region for region in regions if region.contains(place)), None)
+        start = max(region.start, place - NEAR) if region else place
+        end = min(region.end, place + NEAR) if region else place
+        near.update(memory.unpack_words(memory.try_read(start, end - start) or b""))
+    return Surroundings(regions, target.page_size, frozenset(near), len(target.threads()))
+
+
+def _forms(layout: Layout, machine: str) -> list[_Form]:
+    """Returns the forms of malloc_par, that of this release first."""
+    forms = [_Form(f"as in glibc {release_table.text(layout.release)}", layout.params)]
+    for release in candidates(layout.release):
+        struct = from_table(release, layout.word, machine).params
+        if all(struct != form.struct for form in forms):
+            forms.append(_Form(f"as in glibc {release_table.text(release)}", struct))
+    return forms
+
+
+def _places(memory: Memory, form: Struct, within: Span, main: ArenaHeader) -> list[int]:
+    """Returns the possible places of mp_: sbrk_base there holds the start of a contiguous main arena, or 0 before there
+    is one."""
+    word = memory.pointer_size
+    start = -(-within.start // word) * word
+    values = memory.try_words(start, (within.end - start) // word)
+    if values is None:
+        return []
+    first = form["sbrk_base"] // word
+    last = len(values) - (form.size - form["sbrk_base"]) // word
+    wanted = main.brk_base
+    if wanted is not None:
+        return [start + (n - first) * word for n in range(first, last) if values[n] == wanted]
+    # neither mallopt nor a tunable takes 0, so this skips whatever is empty
+    test = form["arena_test"] // word
+    return [start + (n - first) * word for n in range(first, last) if 0 < values[n - first + test] <= 1 << 20]
+
+
+def _speaks_for(layout: Layout, params: Params, main: Optional[ArenaHeader]) -> Iterator[tuple[int, Statement]]:
+    """Returns (points, evidence). Defaults count, as most processes leave most of them alone."""
+    values = params.values
+    if main and main.contiguous and main.top_bytes:
+        yield 4, Statement("sbrk-base-is-main-top-end")
+    if values["n_mmaps_max"] == 65536:
+        yield 3, _default("n_mmaps_max")
+    if values["arena_test"] == (8 if layout.word == 8 else 2):
+        yield 2, _default("arena_test")
+    for name in ("mmap_threshold", "trim_threshold"):
+        if values[name] >= 128 << 10:
+            yield 1, Statement("default-or-more", names={"parameter": name})
+    if values["top_pad"] == 128 << 10:
+        yield 1, _default("top_pad")
+    if values.get("tcache_bins") in (64, 76):
+        yield 2, _default("tcache_bins")
+    if values.get("tcache_count") in (7, 16):
+        yield 1, _default("tcache_count")
+
+
+def _default(name: str) -> Statement:
+    return Statement("has-default", names={"parameter": name})
+
+
+def follow_hugepages(memory: Memory, layout: Layout, address: Optional[int], hit: FoundBins) -> Layout:
+    """Corrects 2.35 to 2.41: heaps span 4 huge pages if the hugetlb tunable set their size."""
+    if not layout.behaviour.heap_max_follows_hugepages or address is None:
+        return layout
+    huge = read_params(memory, layout, address).get("hp_pagesize") or 0
+    if not huge:
+        return layout
+    larger = layout._replace(heap_max=4 * huge)
+    if all(not doubt_thread_arena(memory, larger, arena) for arena in hit.ring[1:]):
+        return larger
+    return layout
+
+
+MALLOC_DEBUG = "libc_malloc_debug.so"
+MAX_THREADS = 1 << 16
+"""More threads attached to an arena are not plausible, nor are fewer bytes in one."""
+
+
+class GlibcCopy(NamedTuple):
+    """One of several glibcs."""
+
+    main_arena: int
+    libc: Libc
+    hit: Optional[FoundBins] = None
+    """None if it is as the linker left it."""
+    system: int = 0
+    """Bytes that its main arena has from the kernel."""
+
+    @property
+    def used(self) -> bool:
+        """Whether its malloc has any memory; it may be set up without ever having been called."""
+        return self.hit is not None and (self.system > 0 or len(self.hit.ring) > 1)
+
+    @property
+    def debugs(self) -> bool:
+        """Whether it is libc_malloc_debug: malloc with checks, beside the malloc of libc.so itself."""
+        return MALLOC_DEBUG in self.libc.path
+
+    @property
+    def file(self) -> str:
+        return self.libc.path or "no file known"
+
+
+def with_static_program(target: Target, memory: Memory, regions: Sequence[Region], libcs: list[Libc]) -> list[Libc]:
+    """Puts a static program that loads a libc before that libc."""
+    if not libcs:
+        return libcs
+    paths = {libc.path for libc in libcs}
+    for module in modules_of(regions):
+        # no program is mapped shared, and reading shared memory would make pages there
+        if module[0].shared or module[0].offset or ".so" in module[0].path or module[0].path in paths:
+            continue
+        # nor has it no code, unless a core lacks that: what is read of a file becomes the process's memory
+        if not any(each.executable or not each.present for each in module):
+            continue
+        try:
+            elf = Elf(memory.read, module[0].start, mapped=True)
+            if all(segment.type != PT_INTERP for segment in elf.segments):
+                return [libc_file.describe(target, memory, libc_file.bss_of(regions), module), *libcs]
+        except ArenascopeError:
+            continue
+    return libcs
+
+
+def find_copies(
+    target: Target,
+    memory: Memory,
+    regions: Sequence[Region],
+    libcs: Sequence[Libc],
+    hits: Sequence[FoundBins],
+    trail: CandidateTrail = NO_TRAIL,
+) -> list[GlibcCopy]:
+    """Finds all of them, in their order."""
+    copies: list[GlibcCopy] = []
+    for hit in hits:
+        if not any(hit.ring[0] in known.hit.ring for known in copies if known.hit):
+            libc = libc_file.module_at(target, memory, regions, hit.ring[0])
+            copies.append(GlibcCopy(hit.ring[0], libc, hit, _system(memory, hit)))
+    copies.sort(key=lambda copy: _weight(memory, copy), reverse=True)
+    if len(copies) > 1:
+        for copy in copies:
+            serves, grows, _ = _weight(memory, copy)
+            own = [Statement("malloc-leads-to-it" if serves else "grows-by-brk")] if serves or grows else []
+            lost = [] if own else [Statement("does-not-grow-by-brk")]
+            trail.add("main_arena", f"{copy.main_arena:#x}", own, lost)
+    if len(libcs) > 1:
+        for libc in libcs:
+            if not any(region.contains(copy.main_arena) for region in libc.data for copy in copies):
+                copies += [GlibcCopy(start, libc) for start in untouched(target, memory, libc.data)][:1]
+    version = next((copy.libc.version for copy in copies if copy.libc.version), None)
+    # libc_malloc_debug has no version: it belongs to the libc.so that is also loaded
+    return [copy._replace(libc=copy.libc._replace(version=version)) if copy.debugs else copy for copy in copies]
+
+
+def _system(memory: Memory, hit: FoundBins) -> int:
+    """Returns system_mem, which is the first word, or the second if attached_threads precedes it."""
+    try:
+        first, second = memory.words(hit.bins + next_offset(memory.pointer_size) + 2 * memory.pointer_size, 2)
+    except MemoryReadError:
+        return 0
+    return second if first < MAX_THREADS else first
+
+
+def _weight(memory: Memory, copy: GlibcCopy) -> tuple[bool, bool, int]:
+    """Ranks copies: the program's own is the one that malloc leads to, else the one that grows by brk, else the
+    largest."""
+    flags = memory.u32(copy.main_arena + 4)
+    return copy.debugs and copy.used, not flags & NONCONTIGUOUS, copy.system
+
+
+def choose(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail = NO_TRAIL) -> GlibcCopy:
+    """Returns the copy of that number; UsageError if there is none."""
+    _tell_choice(copies, number, trail)
+    if 0 <= number < len(copies):
+        return copies[number]
+    some = f"this process has libcs 0 to {len(copies) - 1}" if len(copies) > 1 else "this process has one, number 0"
+    raise UsageError(f"there is no libc {number}", some)
+
+
+def _tell_choice(copies: Sequence[GlibcCopy], number: int, trail: CandidateTrail) -> None:
+    """Records in the trail what decides between several."""
+    for index, copy in enumerate(copies):
+        good = [Statement("its-file", names={"file": copy.file})]
+        if copy.hit is not None:
+            good.append(Statement("has-bytes" if copy.system else "has-nothing-yet", {"bytes": copy.system}))
+        bad = [Statement("of-another-libc", {"libc": index})] if index != number else []
+        trail.add("main_arena", f"{copy.main_arena:#x}", good, bad)
+    taken = f"{copies[number].main_arena:#x}" if 0 <= number < len(copies) else None
+    trail.choose("main_arena", taken, Statement("another-in-libc-data"))
+
+
+def notes_on(copies: Sequence[GlibcCopy], number: int) -> list[str]:
+    """Returns notes about the other copies."""
+    notes = []
+    more = [f"{copy.main_arena:#x}" for copy in copies[1:] if copy.used]
+    if copies[0].debugs and copies[0].used:
+        notes.append(
+            f"{MALLOC_DEBUG} serves malloc here (libc 0); what went past it is in libc.so's own arenas (--libc 1)"
+        )
+    elif more and not number:
+        notes.append(
+            f"{len(more)} more libc with a heap of its own in this process, main_arena at {', '.join(more)}: "
+            f"--libc {1 if len(copies) == 2 else 'N'} shows it"
+        )
+    if number:
+        notes.append(f"this is libc {number} ({copies[number].file}); the program's malloc is libc 0's")
+    return notes
+
+
+def without_tcache(layout: Layout) -> Layout:
+    """Adapts a layout to libc_malloc_debug, compiled without USE_TCACHE: no thread caches, and mp_ ends before their
+    limits."""
+    offsets = {name: offset for name, offset in layout.params.offsets.items() if not name.startswith("tcache_")}
+    size = layout.params.get("tcache_bins") or layout.params.size
+    return layout._replace(tcache=None, params=Struct(offsets, size))
+
+
+def untouched(target: Target, memory: Memory, data: Sequence[Region]) -> Iterator[int]:
+    """Finds a main_arena that is as the linker left it."""
+    for region in data:
+        for start in _self_links(memory, target.machine, region):
+            if is_untouched(target, memory, start) is not None:
+                yield start
+
+
+def is_untouched(target: Target, memory: Memory, arena: int) -> Optional[Layout]:
+    """Returns the layout whose malloc_state is here as the linker left it: all zero but `next`, which is itself."""
+    for release in candidates(None):
+        layout = from_table(release, memory.pointer_size, target.machine)
+        try:
+            header = read_arena(memory, layout, arena)
+            data = memory.read(arena, layout.arena["next"])
+        except MemoryReadError:
+            return None
+        if (
+            header.next == arena
+            and not data.strip(b"\0")
+            and not header.system_mem
+            and header.attached_threads in (1, None)
+        ):
+            return layout
+    return None
+
+
+def _self_links(memory: Memory, machine: str, region: Region) -> Iterator[int]:
+    word = memory.pointer_size
+    distances = {from_table(release, word, machine).arena["next"] for release in candidates(None)}
+    for index, value in enumerate(memory.try_words(region.start, region.size // word) or ()):
+        if value and region.start + index * word - value in distances:
+            yield value
+
 
 LARGE = 16 << 20
 """Larger data is not searched for main_arena: no library has as much."""
@@ -78,7 +489,7 @@ class _ArenaSearch:
     def __init__(self, target: Target, memory: Memory, number: int, trail: CandidateTrail) -> None:
         self.target, self.memory, self.number, self.trail = target, memory, number, trail
         self.regions = target.regions()
-        self.libcs = several_glibcs.with_static_program(
+        self.libcs = with_static_program(
             target, memory, self.regions, libc_file.find_libcs(target, memory, self.regions)
         )
         self.notes: list[str] = []
@@ -97,11 +508,9 @@ class _ArenaSearch:
             hits = self._with_broken_ring()
         if not hits:
             return self._untouched()
-        copies = several_glibcs.find_copies(
-            self.target, self.memory, self.regions, self.libcs, hits=hits, trail=self.trail
-        )
-        chosen = several_glibcs.choose(copies, self.number, self.trail)
-        self.notes += several_glibcs.notes_on(copies, self.number)
+        copies = find_copies(self.target, self.memory, self.regions, self.libcs, hits=hits, trail=self.trail)
+        chosen = choose(copies, self.number, self.trail)
+        self.notes += notes_on(copies, self.number)
         if chosen.hit is None:
             return self._as_linked(chosen, copies, by_symbol=False)
         return self._as_used(chosen, chosen.hit, copies, by_symbol)
@@ -126,12 +535,12 @@ class _ArenaSearch:
             trail=trail,
         )
         if chosen.debugs:
-            layout = several_glibcs.without_tcache(layout)
+            layout = without_tcache(layout)
         search = ParamsSearch(memory, layout, target.machine, main, regions=self.regions, trail=trail)
         params, layout = search.find(guess, debug.params if debug else None)
         layout = fitting_layout.compare(layout, structs, self.notes)
         if chosen.debugs:
-            layout = several_glibcs.without_tcache(layout)
+            layout = without_tcache(layout)
         if libc.version is None:
             layout = fitting_layout.settle_release(
                 memory, target.machine, layout, caches=(), arenas=hit.ring, trail=trail
@@ -191,7 +600,7 @@ class _ArenaSearch:
         if hit is not None and _another_is_whole(memory, hit):
             trail.add("main_arena", f"{symbol.address:#x}", (), (Statement("overlaps-whole-ring"),))
             hit = None
-        if hit is None and several_glibcs.is_untouched(target, memory, symbol.address) is None:
+        if hit is None and is_untouched(target, memory, symbol.address) is None:
             self.notes.append(f"the symbol main_arena ({symbol.address:#x}) does not lead to an arena: not used")
         return hit
 
@@ -247,8 +656,8 @@ class _ArenaSearch:
         """Finds a glibc up to 2.41 whose malloc was never called, or raises NotFoundError."""
         target, memory, regions = self.target, self.memory, self.regions
         symbol = target.symbol("main_arena")
-        starts = [symbol.address] if symbol and several_glibcs.is_untouched(target, memory, symbol.address) else []
-        starts += several_glibcs.untouched(target, memory, self._libc_data() or libc_file.file_data(regions))
+        starts = [symbol.address] if symbol and is_untouched(target, memory, symbol.address) else []
+        starts += untouched(target, memory, self._libc_data() or libc_file.file_data(regions))
         if not starts:
             raise NotFoundError(
                 *libc_file.what_is_there(
@@ -264,14 +673,14 @@ class _ArenaSearch:
         ]
         for start in starts:
             self.trail.add("main_arena", f"{start:#x}", (Statement("as-linked"),))
-        chosen = several_glibcs.choose(copies, self.number, self.trail)
+        chosen = choose(copies, self.number, self.trail)
         return self._as_linked(chosen, copies, by_symbol=symbol is not None and symbol.address == chosen.main_arena)
 
     def _as_linked(self, chosen: GlibcCopy, copies: Sequence[GlibcCopy], *, by_symbol: bool) -> Located:
         """Finds an arena that is as the linker left it."""
         target, memory, start = self.target, self.memory, chosen.main_arena
         release = release_table.parse(chosen.libc.version or "")
-        layout = several_glibcs.is_untouched(target, memory, start)
+        layout = is_untouched(target, memory, start)
         assert layout is not None
         if release is not None and from_table(release, layout.word, target.machine).arena == layout.arena:
             layout = from_table(release, layout.word, target.machine)

@@ -250,10 +250,7 @@ def _ends_of_large(regions: Sequence[Region]) -> Iterator[Span]:
 
 def _self_pointing(memory: Memory, start: int, end: int) -> Iterator[int]:
     step = memory.pointer_size
-    try:
-        words = memory.words(start, (end - start) // step)
-    except MemoryReadError:
-        return
+    words = memory.try_words(start, (end - start) // step) or ()
     for index, (first, third) in enumerate(zip(words, words[2:])):
         if first == third and first == start + index * step:
             yield first
@@ -284,11 +281,7 @@ def _by_links(memory: Memory, regions: Sequence[Region], threads: Sequence[Threa
     for region in regions:
         if not (region.writable and region.present) or region.shared or region.size > SMALL:
             continue
-        try:
-            words = memory.words(region.start, region.size // word)
-        except MemoryReadError:
-            continue
-        for index, first in enumerate(words):
+        for index, first in enumerate(memory.try_words(region.start, region.size // word) or ()):
             if first and not first % word and _tid_at(memory, first) in tids and _is_linked(memory, first):
                 pointers.update(_in_list(memory, region.start + index * word, tids))
     return pointers
@@ -334,11 +327,8 @@ def _behind_block(memory: Memory, block: int) -> Optional[int]:
         vector = memory.try_word(place)
         if not vector or vector % word:
             continue
-        try:
-            blocks = memory.words(vector + 2 * word, 2 * VECTOR_ENTRIES)[::2]
-        except MemoryReadError:
-            continue
-        if any(place < address <= place + FIRST_TLS for address in blocks):
+        entries = memory.try_words(vector + 2 * word, 2 * VECTOR_ENTRIES) or ()
+        if any(place < address <= place + FIRST_TLS for address in entries[::2]):
             return place
     return None
 

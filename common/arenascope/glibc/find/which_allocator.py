@@ -216,11 +216,7 @@ def _bears_out(modules: Modules, module: Module, kind: AllocatorSigns) -> bool:
     malloc."""
     if not kind.symbols or MUSL_NAME.search(module.path):
         return True
-    return modules.exports_any(module, (*kind.symbols, "malloc")) is not False
-
-
-def _is_libc(module: Module) -> bool:
-    return bool(LIBC_NAME.search(module.path) or MUSL_NAME.search(module.path))
+    return modules.find_exports(module, (*kind.symbols, "malloc")) != {}
 
 
 def _owner(modules: Modules) -> tuple[Optional[Module], bool]:
@@ -233,7 +229,7 @@ def _owner(modules: Modules) -> tuple[Optional[Module], bool]:
             return module, True
         if LIBC_NAME.search(module.path):
             return None, True
-        if "malloc" in modules.exported(module, ("malloc",)):
+        if modules.exported(module, ("malloc",)):
             return module, True
     return None, False
 
@@ -262,7 +258,7 @@ def _in_program(modules: Modules, owner: Optional[Module], known: bool) -> Itera
         # a static program: glibc's malloc is an alias of __libc_malloc
         owns = "malloc" in static and static["malloc"] != static.get("__libc_malloc")
     # only where something has to be explained, as this reads the whole file
-    sought = owns or not any(map(_is_libc, modules.all))
+    sought = owns or not any(LIBC_NAME.search(each.path) or MUSL_NAME.search(each.path) for each in modules.all)
     for kind in KINDS:
         sign = next((name for name in kind.symbols if name in exported or name in static), None)
         sign = sign or next((name for name in kind.sections if name in sections), None)

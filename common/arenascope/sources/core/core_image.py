@@ -156,11 +156,12 @@ def build_regions(
             continue
         start, end = segment.address, segment.address + segment.memory_size
         path, offset = names.of(start, end)
+        is_bare = not segment.file_size and not segment.flags & (PF_W | PF_X)
         regions.append(
             target.Region(
                 start,
                 end,
-                readable=bool(segment.flags & PF_R) and not (by_gcore and not path and _is_bare(segment)),
+                readable=bool(segment.flags & PF_R) and not (by_gcore and not path and is_bare),
                 writable=bool(segment.flags & PF_W),
                 executable=bool(segment.flags & PF_X),
                 path=path,
@@ -172,10 +173,6 @@ def build_regions(
     regions += _left_out(rows, regions)
     regions.sort(key=lambda region: region.start)
     return regions
-
-
-def _is_bare(segment: Segment) -> bool:
-    return not segment.file_size and not segment.flags & (PF_W | PF_X)
 
 
 def _left_out(rows: Sequence[elf_file.FileMapping], regions: Sequence[target.Region]) -> Iterator[target.Region]:
@@ -293,10 +290,10 @@ class CoreImage(Source):
 
     def _told(self) -> tuple[Optional[KernelFacts], bool]:
         """Reads the note of `save`: the moment, and whether the file was redacted."""
-        from .saved_note import is_redacted, moment_of  # which only a file of `save` has
+        from .saved_note import NO_MOMENT, REDACTED, moment_of  # which only a file of `save` has
 
         moment = moment_of(self.notes.own, self._written, self.pointer_size)
-        return moment, is_redacted(self.notes.own, moment)
+        return moment, moment.redacted if moment is not None else self.notes.own.get(NO_MOMENT) == REDACTED
 
     @property
     def _written(self) -> int:
@@ -465,9 +462,6 @@ class CoreImage(Source):
         return environment.from_stack(
             self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, mark=self.elf.mark
         )
-
-    def is_secure(self) -> Optional[bool]:
-        return elf_file.is_secure(self.auxv)
 
     # loaded on demand: most commands on a core need no holes
 

@@ -32,16 +32,9 @@ class ElfForm(NamedTuple):
     """struct's sign for its byte order."""
 
     @property
-    def header_bytes(self) -> int:
-        return 64 if self.word == 8 else 52
-
-    @property
-    def program_header_bytes(self) -> int:
-        return 56 if self.word == 8 else 32
-
-    @property
-    def section_header_bytes(self) -> int:
-        return 64 if self.word == 8 else 40
+    def header_bytes(self) -> tuple[int, int, int]:
+        """The sizes of the ELF header, of a program header and of a section header."""
+        return (64, 56, 64) if self.word == 8 else (52, 32, 40)
 
 
 class Who(NamedTuple):
@@ -55,15 +48,16 @@ class Who(NamedTuple):
 
 def head_bytes(form: ElfForm, segments: int) -> int:
     """Returns the size of the headers; too many segments for the field need a section header as well."""
-    more = form.section_header_bytes if segments >= elf_file.PN_XNUM else 0
-    return form.header_bytes + segments * form.program_header_bytes + more
+    elf, program, section = form.header_bytes
+    return elf + segments * program + (section if segments >= elf_file.PN_XNUM else 0)
 
 
 def head(form: ElfForm, segments: Sequence[Segment]) -> bytes:
     """Returns the ELF header and the program headers."""
     many = len(segments) >= elf_file.PN_XNUM
     ident = elf_file.MAGIC + bytes([form.word // 4, 1 if form.mark == "<" else 2, EV_CURRENT]) + bytes(9)
-    sections_at = form.header_bytes + len(segments) * form.program_header_bytes if many else 0
+    header, program, section = form.header_bytes
+    sections_at = header + len(segments) * program if many else 0
     address = "Q" if form.word == 8 else "I"
     elf = struct.pack(
         f"{form.mark}2HI3{address}I6H",
@@ -71,13 +65,13 @@ def head(form: ElfForm, segments: Sequence[Segment]) -> bytes:
         form.machine,
         EV_CURRENT,
         0,
-        form.header_bytes,
+        header,
         sections_at,
         0,
-        form.header_bytes,
-        form.program_header_bytes,
+        header,
+        program,
         min(len(segments), elf_file.PN_XNUM),
-        form.section_header_bytes if many else 0,
+        section if many else 0,
         1 if many else 0,
         0,
     )

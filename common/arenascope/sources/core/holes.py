@@ -47,17 +47,17 @@ class _Parts:
     """Cuts address ranges along the segments of a core."""
 
     def __init__(self, core: CoreImage) -> None:
-        self.core = core
+        self._core = core
 
-    def pages(self, start: int, end: int) -> Span:
-        size = self.core.page_size
+    def _pages(self, start: int, end: int) -> Span:
+        size = self._core.page_size
         return Span(start // size * size, (end + size - 1) // size * size)
 
-    def split(self, start: int, end: int) -> Iterator[_SegmentPart]:
+    def _split(self, start: int, end: int) -> Iterator[_SegmentPart]:
         """Splits all of [start, end)."""
         starts = self._starts
         while start < end:
-            segment = self.core.segment_at(start)
+            segment = self._core.segment_at(start)
             if segment is None:
                 index = bisect_right(starts, start)
                 stop = min(end, starts[index]) if index < len(starts) else end
@@ -68,15 +68,14 @@ class _Parts:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [segment.address for segment in self.core.segments]
+        return [segment.address for segment in self._core.segments]
 
 
-class HoleResidency:
+class HoleResidency(_Parts):
     """Residency by holes. `exact` if it is proven that only the kernel made them."""
 
     def __init__(self, core: CoreImage) -> None:
-        self._core = core
-        self._parts = _Parts(core)
+        super().__init__(core)
         self._data = Runs(data_within(core.file, 0, core.size))
         self.exact = self._has_zero_page()
         self._known_end = core.size
@@ -91,7 +90,7 @@ class HoleResidency:
     def _held(self, start: int, end: int) -> Optional[list[FileRange]]:
         """Returns the parts that segments hold; None if one is not known."""
         held = []
-        for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
+        for low, high, segment in self._split(*self._pages(start, end)):
             # the kernel writes a program header for every mapping: elsewhere is nothing
             if segment is None or self._never_written(segment):
                 continue
@@ -179,14 +178,13 @@ class HoleResidency:
                 self._known_end = last // size * size
 
 
-class DenseResidency:
+class DenseResidency(_Parts):
     """Residency by content: a page that is not all zero was resident or in swap; nothing is known of the others."""
 
     exact = False
 
     def __init__(self, core: CoreImage) -> None:
-        self._core = core
-        self._parts = _Parts(core)
+        super().__init__(core)
         self._zero_block = bytes(BLOCK)
 
     def count(self, start: int, end: int) -> Optional[PageUse]:
@@ -195,7 +193,7 @@ class DenseResidency:
 
     def resident_ranges(self, start: int, end: int) -> Optional[Sequence[Span]]:
         held = []
-        for low, high, segment in self._parts.split(*self._parts.pages(start, end)):
+        for low, high, segment in self._split(*self._pages(start, end)):
             if segment is None or high > self._core.readable_end(segment):
                 return None
             held.append(FileRange(low, high, segment.offset - segment.address))

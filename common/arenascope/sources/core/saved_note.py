@@ -28,10 +28,6 @@ def mark(redacted: bool) -> Note:
     return Note(OWN, NO_MOMENT, REDACTED if redacted else b"")
 
 
-def is_redacted(notes: Mapping[int, bytes], moment: Optional[KernelFacts]) -> bool:
-    return moment.redacted if moment is not None else notes.get(NO_MOMENT) == REDACTED
-
-
 class KernelFacts(NamedTuple):
     """The kernel's facts about a process while it was read; None: not known."""
 

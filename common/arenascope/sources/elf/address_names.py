@@ -16,7 +16,6 @@ from ..target import Region, SymbolPlace
 from . import elf_file
 from .elf_file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section
 from .modules import memory_end
-from .symbols import ENTRIES_LIMIT, FIELDS, SHN_UNDEF, STT_FILE, STT_TLS, symbol_form
 
 if TYPE_CHECKING:
     from .debug_entries import DebugEntries, DescribedClass, DescribedVariable
@@ -89,7 +88,7 @@ class AddressNames(ABC):
 
     def __init__(self, folders: Sequence[str], sysroot: Optional[str] = None) -> None:
         """`folders` have separate files of symbols; below `sysroot` lie the files of the host that a core is from."""
-        self._folders, self._sysroot = folders, sysroot
+        self._folders, self.sysroot = folders, sysroot
         self._file_runs: Optional[list[list[Region]]] = None
         self._tables: dict[int, tuple[list[int], list[NamedSymbol]]] = {}
         self._ends: dict[int, Optional[int]] = {}
@@ -202,7 +201,7 @@ class AddressNames(ABC):
         for module in self._runs():
             if module[0].finds_malloc or not _is_program(module):
                 continue
-            symbols = (names_of(file, (STT_TLS,)) for file in self._files(module[0]))
+            symbols = (names_of(file, (elf_file.STT_TLS,)) for file in self._files(module[0]))
             found += [(module[0].start, each) for each in next(filter(None, symbols), ())]
         return found
 
@@ -224,7 +223,7 @@ class AddressNames(ABC):
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
         """Returns the files that may have a module's symbols: its separate debug file first, then the file itself."""
-        paths = elf_file.find_debug_file(build_id, self._folders, self._sysroot), self.open_file(region)
+        paths = elf_file.find_debug_file(build_id, self._folders, self.sysroot), self.open_file(region)
         return [path for path in paths if path is not None]
 
     def _search(self, start: Region, address: int) -> Optional[SymbolPlace]:
@@ -268,16 +267,16 @@ def source_of(file: ElfFile, name: str, values: Collection[int]) -> Optional[str
     """Returns the source file of a local variable, without folders, from the symbol table."""
     try:
         table = next((each for each in file.sections if each.type == SHT_SYMTAB), None)
-        if table is None or table.size // symbol_form(file).size > ENTRIES_LIMIT:
+        if table is None or table.size // elf_file.symbol_form(file).size > elf_file.ENTRIES_LIMIT:
             return None
-        form, strings, source = symbol_form(file), file.linked(table).offset, None
+        form, strings, source = elf_file.symbol_form(file), file.linked(table).offset, None
         entries = file.data[table.offset : table.offset + table.size]
         whole = form.iter_unpack(entries[: len(entries) // form.size * form.size])
         wanted = name.encode() + b"\0"
-        for place, value, _, info, _ in map(FIELDS[form.size], whole):
-            if info == STT_FILE:
+        for place, value, _, info, _ in map(elf_file.FIELDS[form.size], whole):
+            if info == elf_file.STT_FILE:
                 source = place
-            elif value in values and info in (STT_OBJECT, STT_TLS) and source is not None:
+            elif value in values and info in (STT_OBJECT, elf_file.STT_TLS) and source is not None:
                 at = strings + place
                 if file.data[at : at + len(wanted)] == wanted:
                     end = file.data.find(b"\0", strings + source, strings + source + elf_file.LONGEST_NAME)
@@ -291,7 +290,7 @@ def _names(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> Iterator[NamedSym
     """Reads .symtab, or .dynsym if the file is stripped."""
     tables = {section.type: section for section in file.sections if section.type in (SHT_SYMTAB, SHT_DYNSYM)}
     table = tables.get(SHT_SYMTAB) or tables.get(SHT_DYNSYM)
-    if table is not None and table.size // symbol_form(file).size <= ENTRIES_LIMIT:
+    if table is not None and table.size // elf_file.symbol_form(file).size <= elf_file.ENTRIES_LIMIT:
         yield from _entries(file, table, kinds)
 
 
@@ -302,10 +301,10 @@ def _entries(file: ElfFile, table: Section, kinds: Sequence[int]) -> Iterator[Na
     # names may share their ends: in a malformed file all entries may lead to one long name
     left = len(file.data)
     entries = file.data[table.offset : table.offset + table.size]
-    form = symbol_form(file)
+    form = elf_file.symbol_form(file)
     whole = form.iter_unpack(entries[: len(entries) // form.size * form.size])
-    for place, value, size, info, section in map(FIELDS[form.size], whole):
-        if info & 15 in kinds and section != SHN_UNDEF and (value or info & 15 == STT_TLS):
+    for place, value, size, info, section in map(elf_file.FIELDS[form.size], whole):
+        if info & 15 in kinds and section != elf_file.SHN_UNDEF and (value or info & 15 == elf_file.STT_TLS):
             at = strings + place
             end = file.data.find(b"\0", at, at + elf_file.LONGEST_NAME)
             if end < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import Callable, Iterable, Optional
+from typing import Callable, Iterable, Mapping, Optional
 
 from ...base.errors import MemoryReadError
 from .elf_file import AT_ENTRY, AT_EXECFN, AT_PHDR, AT_PHNUM, AT_PLATFORM, AT_RANDOM, Read
@@ -31,7 +31,7 @@ def parse_block(data: bytes) -> Optional[dict[str, str]]:
 
 
 def from_stack(
-    read: Read, auxv: dict[int, int], auxv_bytes: bytes, pointer_size: int, mark: str
+    read: Read, auxv: Mapping[int, int], auxv_bytes: bytes, pointer_size: int, mark: str
 ) -> Optional[dict[str, str]]:
     """Reads it from a core's memory: the pointers that exec put below the auxiliary vector on the first stack.
 

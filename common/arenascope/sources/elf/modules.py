@@ -17,7 +17,6 @@ from ..target import Region, Span, Target, joined
 from . import elf_file
 from .elf_file import PF_R, PF_W, PF_X, Elf, ElfFile, Read, Segment
 from .environment import read_string
-from .symbols import LONGEST_DYNAMIC, dynamic_strings, dynamic_symbols, dynamic_tags, find_symbols
 
 DT_DEBUG = 21
 HEADER_BYTES = {4: 52, 8: 64}
@@ -43,9 +42,9 @@ def loaded_regions(memory: Memory, auxv: Mapping[int, int], page: int) -> Sequen
         return ()
     try:
         program = Elf(memory.read, auxv[elf_file.AT_PHDR] - HEADER_BYTES[memory.pointer_size], mapped=True)
-        regions = list(_mappings(program, _program_path(memory, auxv), page))
+        regions = list(_mappings(program, _path_at(memory, auxv.get(elf_file.AT_EXECFN, 0)), page))
         dynamic = next((segment for segment in program.segments if segment.type == elf_file.PT_DYNAMIC), None)
-        debug = dynamic_tags(program, dynamic).get(DT_DEBUG) if dynamic else None
+        debug = elf_file.dynamic_tags(program, dynamic).get(DT_DEBUG) if dynamic else None
         libraries = list(_libraries(memory, debug)) if debug else []
     except ArenascopeError:
         return ()
@@ -68,7 +67,7 @@ def named_regions(memory: Memory, auxv: Mapping[int, int], regions: Sequence[Reg
     headers = auxv.get(elf_file.AT_PHDR, 0)
     program = next((region.start for region in regions if region.contains(headers)), None)
     if program is not None:
-        modules[program] = Loaded(program, _program_path(memory, auxv), program)
+        modules[program] = Loaded(program, _path_at(memory, auxv.get(elf_file.AT_EXECFN, 0)), program)
     named = list(regions)
     for index, region in enumerate(regions):
         module = modules.get(region.start)
@@ -97,20 +96,13 @@ def _find_debug(memory: Memory, base: int, regions: Sequence[Region]) -> Optiona
     for region in regions:
         if not base or not (region.writable and base < region.start < base + LDSO_REACH):
             continue
-        try:
-            words = memory.words(region.start, min(region.size, LDSO_REACH) // word)
-        except MemoryReadError:
-            continue
+        words = memory.try_words(region.start, min(region.size, LDSO_REACH) // word) or ()
         for index, value in enumerate(words[R_DEBUG_WORDS - 1 :]):
             address = region.start + index * word
             # r_version is 1, or 2 since glibc 2.35; it says 0 before ld.so has begun
             if value == base and words[index + 1] and words[index + 2] and memory.u32(address) in (1, 2):
                 return address
     return None
-
-
-def _program_path(memory: Memory, auxv: Mapping[int, int]) -> str:
-    return _path_at(memory, auxv.get(elf_file.AT_EXECFN, 0))
 
 
 def _path_at(memory: Memory, address: int) -> str:
@@ -123,17 +115,31 @@ def _path_at(memory: Memory, address: int) -> str:
 
 def _libraries(memory: Memory, debug: int) -> Iterator[Loaded]:
     """Yields the entries of r_map; the program itself and the vDSO have no path."""
+    with suppress(MemoryReadError):
+        for each in _link_maps(memory, debug):
+            path = _path_at(memory, each.name)
+            if path.startswith("/"):
+                yield Loaded(each.base, path, each.dynamic)
+
+
+class _LinkMap(NamedTuple):
+    """A struct link_map: its address, l_addr, l_name, l_ld."""
+
+    address: int
+    base: int
+    name: int
+    dynamic: int
+
+
+def _link_maps(memory: Memory, debug: int) -> Iterator[_LinkMap]:
+    """Yields the entries of r_map in the order of symbol lookup; MemoryReadError."""
     seen: set[int] = set()
-    entry = memory.try_word(debug + memory.pointer_size)
+    # struct r_debug: r_version, r_map; struct link_map: l_addr, l_name, l_ld, l_next
+    entry = memory.word(debug + memory.pointer_size)
     while entry and entry not in seen and len(seen) < MAX_MODULES:
         seen.add(entry)
-        try:
-            base, name, dynamic, following = memory.words(entry, 4)
-        except MemoryReadError:
-            return
-        path = _path_at(memory, name)
-        if path.startswith("/"):
-            yield Loaded(base, path, dynamic)
+        base, name, dynamic, following = memory.words(entry, 4)
+        yield _LinkMap(entry, base, name, dynamic)
         entry = following
 
 
@@ -187,14 +193,6 @@ class Module(NamedTuple):
         return self.base <= address < self.regions[-1].end
 
 
-class _Entry(NamedTuple):
-    """A struct link_map: its address, l_name, l_ld."""
-
-    address: int
-    name: int
-    dynamic: int
-
-
 class LinkedPlace(NamedTuple):
     """The place of a structure of the dynamic linker's."""
 
@@ -209,21 +207,20 @@ class Modules:
 
     def __init__(self, target: Target, runs: Iterable[Sequence[Region]]) -> None:
         self.target = target
+        self._memory = Memory(lambda at, size: target.read(at, size), target.pointer_size, target.byte_order)
         self.all = [Module(tuple(run)) for run in runs if not run[0].offset]
         self._files: dict[Module, Optional[str]] = {}
 
     def exported(self, module: Module, names: Iterable[str]) -> dict[str, int]:
         """Returns addresses of the names that the module exports; {} if its tables are not available."""
-        return self._exported(module, names) or {}
+        return self.find_exports(module, names) or {}
 
-    def exports_any(self, module: Module, names: Iterable[str]) -> Optional[bool]:
-        """Tells whether the module exports one of the names; None if its tables are not available."""
-        found = self._exported(module, names)
-        return None if found is None else bool(found)
-
-    def _exported(self, module: Module, names: Iterable[str]) -> Optional[dict[str, int]]:
+    def find_exports(self, module: Module, names: Iterable[str]) -> Optional[dict[str, int]]:
+        """Returns the same; None if its tables are not available."""
         try:
-            symbols = dynamic_symbols(lambda address, size: self.read(module, address, size), module.base, names)
+            symbols = elf_file.dynamic_symbols(
+                lambda address, size: self.read(module, address, size), module.base, names
+            )
         except (ArenascopeError, struct.error):
             return None
         return {name: symbol.value for name, symbol in symbols.items()}
@@ -231,17 +228,14 @@ class Modules:
     def mentions(self, module: Module, name: str) -> Optional[bool]:
         """Tells whether the module has that function, or imports it; None if unknown."""
         try:
-            strings = dynamic_strings(lambda address, size: self.read(module, address, size), module.base)
+            strings = elf_file.dynamic_strings(lambda address, size: self.read(module, address, size), module.base)
             return b"\0" + name.encode() + b"\0" in strings
         except (ArenascopeError, struct.error):
             return bool(self.static(module, [name])) if SYMBOLS in self.sections(module) else None
 
     def pointer(self, address: int) -> int:
         """Returns the variable's value as a pointer; 0 if it cannot be read."""
-        try:
-            return self._words(address, 1)[0]
-        except MemoryReadError:
-            return 0
+        return self._memory.try_word(address) or 0
 
     def static(self, module: Module, names: Sequence[str]) -> dict[str, int]:
         """Returns the names that the file's own symbol tables have, with the addresses that it was linked for."""
@@ -249,7 +243,7 @@ class Modules:
             with ElfFile(self.file_of(module) or "") as file:
                 if all(section.type != elf_file.SHT_SYMTAB for section in file.sections):
                     return {}
-                return {name: symbols[0].value for name, symbols in find_symbols(file, names).items()}
+                return {name: symbols[0].value for name, symbols in elf_file.find_symbols(file, names).items()}
         except (ArenascopeError, struct.error):
             return {}
 
@@ -327,7 +321,7 @@ class Modules:
             return None
         ordered: list[Module] = []
         try:
-            for each in self._entries(debug):
+            for each in _link_maps(self._memory, debug):
                 ordered += [module for module in self.all if module.contains(each.dynamic)][:1]
         except MemoryReadError:
             return None
@@ -345,16 +339,6 @@ class Modules:
         except (ArenascopeError, struct.error):
             return False
 
-    def _entries(self, debug: int) -> Iterator[_Entry]:
-        seen: set[int] = set()
-        # struct r_debug: r_version, r_map; struct link_map: l_addr, l_name, l_ld, l_next
-        entry = self._words(debug, 2)[1]
-        while entry and entry not in seen and len(seen) < MAX_MODULES:
-            seen.add(entry)
-            _, name, dynamic, following = self._words(entry, 4)
-            yield _Entry(entry, name, dynamic)
-            entry = following
-
     def places(self) -> Iterator[LinkedPlace]:
         """Returns all structures that tell what is loaded, in which order."""
         word = self.target.pointer_size
@@ -370,7 +354,7 @@ class Modules:
             return
         yield LinkedPlace(debug, 5 * word, words=True)
         files = {module.name for module in self.all}
-        for each in self._entries(debug):
+        for each in _link_maps(self._memory, debug):
             yield LinkedPlace(each.address, 5 * word, words=True)
             name = read_string(self.target.read, each.name) if each.name else b""
             # an overwritten record may have any name
@@ -381,23 +365,18 @@ class Modules:
         """Returns the words that are unchanged: the program can write to .dynamic, if it is linked so."""
         word = self.target.pointer_size
         with suppress(ArenascopeError), ElfFile(self.file_of(module) or "") as file:
-            there = file.contents(segment._replace(file_size=min(segment.file_size, LONGEST_DYNAMIC)))
+            there = file.contents(segment._replace(file_size=min(segment.file_size, elf_file.LONGEST_DYNAMIC)))
             here = self.target.read(start, len(there))
             for at in range(0, len(there), word):
                 if here[at : at + word] == there[at : at + word]:
                     yield LinkedPlace(start + at, word, words=False)
-
-    def _words(self, address: int, count: int) -> tuple[int, ...]:
-        word = self.target.pointer_size
-        mark = "<" if self.target.byte_order == "little" else ">"
-        return struct.unpack(f"{mark}{count}{'I' if word == 4 else 'Q'}", self.target.read(address, count * word))
 
     def _debug_address(self, module: Module) -> int:
         """Returns DT_DEBUG's value: ld.so writes it only into the program."""
         try:
             elf = Elf(self.target.read, module.base, mapped=True)
             dynamic = next((segment for segment in elf.segments if segment.type == elf_file.PT_DYNAMIC), None)
-            return dynamic_tags(elf, dynamic).get(DT_DEBUG, 0) if dynamic else 0
+            return elf_file.dynamic_tags(elf, dynamic).get(DT_DEBUG, 0) if dynamic else 0
         except (ArenascopeError, struct.error):
             return 0
 

@@ -45,7 +45,7 @@ class ProcessTarget(ShellTarget):
         The image stays, too: if it were another program's by now, its memory would say so.
         """
         self._regions = self._threads = None
-        AddressNames.__init__(self, self._folders, self._sysroot)
+        AddressNames.__init__(self, self._folders, self.sysroot)
         self._freeze = freeze
         if freeze is not None:
             # debug information takes seconds to read: that is done for a copy

@@ -5,6 +5,12 @@ reads what it never wrote; page tables call that present, RSS does not. PAGEMAP_
 Before it only the frame number does, which root alone may see; without it smaps' Rss decides, mapping by mapping. The
 kernel's marks in page tables, such as guards of stacks, are called swapped but are not. Pages of hugetlbfs count here
 although the kernel keeps them out of RSS (HugetlbPages in /proc/PID/status).
+
+The kernel puts marks of its own where the place of a page in swap would be: PTE markers (Linux 5.19). glibc 2.42 leaves
+one a thread, as it guards stacks by MADV_GUARD_INSTALL (Linux 6.13). The page map calls them swapped, smaps does not.
+Bit 58 marks guards (Linux 6.15). The swap's type identifies every marker, but only root sees it, as with frames. If
+neither is visible, smaps' Swap decides, mapping by mapping. A page that is being moved to another frame counts as
+swapped for that moment.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 from ...base.errors import MemoryReadError, TargetError
 from ...sources import target
 from ..elf import environment
-from ..elf.elf_file import AT_PAGESZ, MAGIC, is_secure, parse_auxv
+from ..elf.elf_file import AT_PAGESZ, MAGIC, parse_auxv
 from ..elf.sysroot import open_regular
 from ..live import procfiles
 from ..source import Source
@@ -135,7 +135,7 @@ class ProcessImage(Source):
             data = os.pread(self._mem, min(size, LARGEST_READ), address) if size else b""
             if len(data) == size:
                 return data
-            return self._read_on(self._mem, address, size, data)
+            return self._read_on(address, size, data)
         # OverflowError: an offset of 2**63 itself; EIO: nothing is mapped there, or it may not be read
         except (OSError, OverflowError) as error:
             raise MemoryReadError(address, size) from error
@@ -156,11 +156,11 @@ class ProcessImage(Source):
             raise self._gone()
         return size
 
-    def _read_on(self, file: int, address: int, size: int, data: bytes) -> bytes:
+    def _read_on(self, address: int, size: int, data: bytes) -> bytes:
         """Continues a short read: beyond MAX_RW_COUNT, or at the end of what is mapped."""
         parts, done = [data], len(data)
         while data and done < size:
-            data = os.pread(file, min(size - done, LARGEST_READ), address + done)
+            data = os.pread(self._mem, min(size - done, LARGEST_READ), address + done)
             parts.append(data)
             done += len(data)
         if done < size:
@@ -223,9 +223,6 @@ class ProcessImage(Source):
         except (OSError, TargetError):
             return None
 
-    def is_secure(self) -> Optional[bool]:
-        return is_secure(self.auxv)
-
     # the kernel's view: by the thread that has the memory, as the folder of one that has exited tells of none
 
     def residency(self) -> Optional[target.Residency]:
@@ -252,10 +249,17 @@ class ProcessImage(Source):
         return self.guarded(lambda: procfiles.unreleasable_ranges(self.memory_tid))
 
     def watched(self) -> Optional[Sequence[Watched]]:
-        return epoll_words(self.pid)
+        try:
+            return list(_epoll_words(f"/proc/{self.pid}"))
+        except OSError:  # /proc does not show them
+            return []
 
     def timers(self) -> Sequence[Timer]:
-        return timer_words(self.pid)
+        try:
+            told = read_bytes(f"/proc/{self.pid}/timers")
+        except OSError:  # it needs CONFIG_CHECKPOINT_RESTORE
+            return []
+        return [Timer(int(row[1]), int(row[2], 16)) for row in TIMER.finditer(told)]
 
     def own_pages(self, regions: Sequence[target.Region]) -> Sequence[target.Region]:
         if not regions:
@@ -281,7 +285,7 @@ class ProcessImage(Source):
         return self._shared
 
     def processors(self) -> Optional[int]:
-        return procfiles.online_processors()
+        return os.sysconf("SC_NPROCESSORS_ONLN")  # as get_nprocs() counts this machine's
 
     def save(
         self, path: Union[str, int], registers: Sequence[target.RegisterSets], release: Callable[[], float]
@@ -364,15 +368,7 @@ EPOLL = "anon_inode:[eventpoll]"
 TIMER = re.compile(rb"^ID: (\d+)\nsignal: \d+/([0-9a-f]+)$", re.MULTILINE)
 
 
-def epoll_words(pid: int) -> list[Watched]:
-    """Reads the epoll words of a process on this machine; [] if /proc does not show them."""
-    try:
-        return list(_rows(f"/proc/{pid}"))
-    except OSError:
-        return []
-
-
-def _rows(folder: str) -> Iterator[Watched]:
+def _epoll_words(folder: str) -> Iterator[Watched]:
     for number in os.listdir(f"{folder}/fd"):
         try:
             if os.readlink(f"{folder}/fd/{number}") != EPOLL:
@@ -383,12 +379,3 @@ def _rows(folder: str) -> Iterator[Watched]:
             continue  # closed meanwhile
         for row in ROW.finditer(told):
             yield Watched(int(number), int(row[1]), int(row[2], 16))
-
-
-def timer_words(pid: int) -> list[Timer]:
-    """Reads the timers' words; [] if the kernel has no such file: it needs CONFIG_CHECKPOINT_RESTORE."""
-    try:
-        told = read_bytes(f"/proc/{pid}/timers")
-    except OSError:
-        return []
-    return [Timer(int(row[1]), int(row[2], 16)) for row in TIMER.finditer(told)]

@@ -95,11 +95,6 @@ def seccomp_modes(pid: int) -> dict[int, int]:
     return {tid: int(_status_rows(f"/proc/{pid}/task/{tid}").get("Seccomp", 0)) for tid in thread_ids(pid)}
 
 
-def online_processors() -> int:
-    """Counts this machine's processors, as get_nprocs() does."""
-    return os.sysconf("SC_NPROCESSORS_ONLN")
-
-
 def is_dead(pid: int) -> bool:
     """Tells whether all threads of the process are gone or zombies."""
     try:
