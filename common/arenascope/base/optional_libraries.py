@@ -92,9 +92,12 @@ def where(name: str) -> str:
 
     It reads the package's metadata: loading numpy would take longer than the answer.
     """
+    python = "python{}.{}".format(*sys.version_info[:2])
     if name not in sys.modules:
         for folder in (folder for folders in (_own_folders(), *_searched(name)) for folder in folders):
-            if os.path.isfile(os.path.join(folder, name, "__init__.py")) and _made_for_us(folder):
+            # a .venv may be of another Python than the debugger's
+            ours = folder in sys.path or os.path.basename(os.path.dirname(folder)) == python
+            if ours and os.path.isfile(os.path.join(folder, name, "__init__.py")):
                 for release in _releases(folder, name):
                     return f"{name} {release} ({folder})"
                 break
@@ -103,13 +106,6 @@ def where(name: str) -> str:
         return f"{name}: not found"
     folder = os.path.dirname(os.path.dirname(getattr(module, "__file__", None) or ""))
     return f"{name} {getattr(module, '__version__', '?')} ({folder})"
-
-
-def _made_for_us(folder: str) -> bool:
-    """Tells whether the library there can be loaded: a .venv may be of another Python than the debugger's."""
-    return folder in sys.path or os.path.basename(os.path.dirname(folder)) == "python{}.{}".format(
-        *sys.version_info[:2]
-    )
 
 
 def _releases(folder: str, name: str) -> Iterator[str]:

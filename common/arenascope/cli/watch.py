@@ -324,7 +324,7 @@ class _LookAndDocument(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a look is to read."""
+    """Says how much a look is to read."""
 
     save: bool = False
     types: bool = False

@@ -174,7 +174,7 @@ def _figures(style: Style, usages: Sequence[ArenaUsage], plans: Optional[Plans])
 
 
 def _trim_cell(style: Style, plans: Optional[Plans], usages: Sequence[ArenaUsage]) -> str:
-    """What RSS would lose; if that is not known, what address space would be released."""
+    """The fall of RSS after a trim; if that is not known, the address space that would be released."""
     each = [_trimmed(plans, usage.header.index) for usage in usages]
     resident = total(resident for _, resident in each)
     released = total(released for released, _ in each)

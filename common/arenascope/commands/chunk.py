@@ -98,7 +98,7 @@ class Described(NamedTuple):
     own: Optional[str]
     """The structure of glibc's that it holds."""
     kind: Optional[Kind] = None
-    """What it is, if it is in use and not glibc's own."""
+    """Its kind, if it is in use and not glibc's own."""
     members: Optional[Sequence[BlockMember]] = None
     """Its members, if debug information has its type."""
 
@@ -157,7 +157,7 @@ def _place(context: Context, expression: str) -> int:
 
 
 def _find(session: Session, places: Sequence[int], count: int) -> dict[int, Union[Described, Statement]]:
-    """What lies at each address, with `count` words of its block."""
+    """Finds the block at each address, with its first `count` words."""
     by_place: dict[int, Union[Described, Statement]] = {}
     for header in session.headers if session.started else ():
         for part in session.heaps[header.index]:
@@ -299,7 +299,8 @@ def _lines(style: Style, session: Session, described: Described, place: int) -> 
     if described.own:
         rows.append(("holds", described.own))
     if described.kind:
-        rows.append(("type", _type_text(described.kind)))
+        kind, where = described.kind, f" of {described.kind.module}" if described.kind.module else ""
+        rows.append(("type", f"{short_name(kind)}{where} ({'' if kind.certain else 'a guess, '}by {kind.how})"))
     for name, neighbour in (("previous", block.previous), ("next", block.next)):
         rows.append((name, "none" if neighbour is None else f"{neighbour + session.layout.header:#x}"))
     for name, text in rows:
@@ -309,11 +310,6 @@ def _lines(style: Style, session: Session, described: Described, place: int) -> 
         yield from member_lines(described.members)
         yield ""
     yield from _dump(session, described)
-
-
-def _type_text(kind: Kind) -> str:
-    where = f" of {kind.module}" if kind.module else ""
-    return f"{short_name(kind)}{where} ({'' if kind.certain else 'a guess, '}by {kind.how})"
 
 
 def _distance(place: int, user: int, header: int) -> str:

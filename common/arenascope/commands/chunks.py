@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from heapq import heappush, heapreplace
 from itertools import islice
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.chunks import (
-    WITH_TOP,
-    ChunkSums,
-    ExactSize,
-    SizeClass,
-    SweepSums,
-    count_between,
-    exact_sizes,
-    histogram,
-    total,
-    within,
-)
+from ..analysis import chunks as figures
 from ..base.argv import Matches, shell_pattern
 from ..base.errors import UsageError
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement, Tally
@@ -80,17 +70,11 @@ class Foremost:
         return [(chunk, size, state, arena) for _, _, chunk, size, state, arena in sorted(self._heap, reverse=True)]
 
 
-def largest(limit: int, wants: Wants) -> Foremost:
-    return Foremost(limit, wants, lambda size, _: size, lambda run: max(run.counts, default=0) & ~SIZE_BITS)
-
-
-def by_state(limit: int, wants: Wants) -> Foremost:
-    return Foremost(limit, wants, lambda _, state: -WITH_TOP.index(state), lambda run: 0)
-
-
-ORDERS: Mapping[str, Callable[[int, Wants], Foremost]] = {"size": largest, "state": by_state}
-
-
+ORDERS: Mapping[str, tuple[Callable[[int, str], int], Callable[[ChunkRun], int]]] = {
+    "size": (lambda size, _: size, lambda run: max(run.counts, default=0) & ~SIZE_BITS),
+    "state": (lambda _, state: -figures.WITH_TOP.index(state), lambda run: 0),
+}
+"""Of each order the rank of a chunk, and the upper bound of the ranks in a run: see Foremost."""
 FEW_ROWS = 10_000
 """Up to so many rows, several processes may share the work."""
 
@@ -116,9 +100,9 @@ class Filter(NamedTuple):
     def wants_state(self, state: str) -> bool:
         return not (self.free if state == "used" else self.used)
 
-    def how_many(self, sums: ChunkSums, top_bytes: int) -> int:
+    def how_many(self, sums: figures.ChunkSums, top_bytes: int) -> int:
         """How many of the counted chunks the filter selects."""
-        kept = within(sums, self.least, self.most)
+        kept = figures.within(sums, self.least, self.most)
         tops = int(top_bytes > 0 and self.wants(top_bytes, "top"))
         return tops + sum(kept.tally(state).chunks for state in kept.sizes if self.wants_state(state))
 
@@ -126,14 +110,16 @@ class Filter(NamedTuple):
 class SizesInHeaps:
     """The result of sweeping the heaps."""
 
-    def __init__(self) -> None:
-        self.sums: dict[int, ChunkSums] = {}
+    def __init__(self, session: Session, options: Namespace) -> None:
+        self.limit = 0 if options.summary or options.exact else options.limit if options.limit > 0 else None
+        """How many rows there are at most; None: all."""
+        self.sums: dict[int, figures.ChunkSums] = {}
         self.rows = Spool()
         self.wanted = 0
         self.problems: list[Statement] = []
-        self.chosen: Optional[ChunkSums] = None
+        self.chosen: Optional[figures.ChunkSums] = None
         """With --type: sums of blocks whose type matches."""
-        self.doubtful = False
+        self.doubtful = session.started and not (session.caches_known and session.fast_known)
         """Some thread caches or fastbins could not be read: a chunk that looks used may be in one."""
 
 
@@ -184,14 +170,14 @@ def chunks_command(context: Context) -> Answer:
         most=parse_size(context, options.max),
         type=shell_pattern(options.type) if options.type is not None else None,
     )
-    sweep = SizesInHeaps()
+    sweep = SizesInHeaps(session, options)
     if session.started:
         (_sweep_types if wanted.type else _sweep)(context, wanted, sweep)
-    sums = total(sweep.sums.values())
-    counted = within(sweep.chosen or sums, wanted.least, wanted.most)
-    classes = histogram(counted, session.layout.min_size, session.layout.align)
+    sums = figures.total(sweep.sums.values())
+    counted = figures.within(sweep.chosen or sums, wanted.least, wanted.most)
+    classes = figures.histogram(counted, session.layout.min_size, session.layout.align)
     shown = options.limit if options.limit > 0 else None
-    exact = exact_sizes(counted)
+    exact = figures.exact_sizes(counted)
     left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
     found = records.ChunksDocument(
         summary=_summary(session, sweep, sums),
@@ -222,15 +208,14 @@ def chunks_command(context: Context) -> Answer:
 def _sweep(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     session, options = context.session, context.options
     listed = session.listed
-    sweep.doubtful = not (session.caches_known and session.fast_known)
     headers = [header for header in session.headers if wanted.arena in (None, header.index)]
-    limit = 0 if options.summary or options.exact else options.limit if options.limit > 0 else None
+    limit = sweep.limit
     foremost: Optional[Foremost] = None
     if limit and options.sort in ORDERS:
-        foremost = ORDERS[options.sort](limit, wanted.wants)
+        foremost = Foremost(limit, wanted.wants, *ORDERS[options.sort])
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
     processes = session.processes_for(bytes_in_all)
-    adding: Optional[SweepSums] = None
+    adding: Optional[figures.SweepSums] = None
     counting: Optional[ArenaHeader] = None
     try:
         with session.meter("sweeping", bytes_in_all) as meter:
@@ -238,7 +223,7 @@ def _sweep(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
                 _share_out(context, headers, wanted, limit, processes=processes, meter=meter, sweep=sweep)
                 return
             for header in headers:
-                adding, counting = SweepSums(listed), header
+                adding, counting = figures.SweepSums(listed), header
                 for piece in metered(session.sweep(header), meter):
                     adding.add(piece)
                     if foremost is not None:
@@ -262,15 +247,14 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     """Like _sweep, for blocks whose type has such a name."""
     session, options = context.session, context.options
     assert wanted.type is not None
-    sweep.doubtful = not (session.caches_known and session.fast_known)
-    limit = 0 if options.summary or options.exact else options.limit if options.limit > 0 else None
+    limit = sweep.limit
     live = live_kinds(session, wanted.arena)
     called = name_in_documents if options.json else name_of
     names = {index: called(kind) for index, kind in enumerate(live.kinds) if is_called(kind, wanted.type)}
-    sweep.chosen = ChunkSums()
+    sweep.chosen = figures.ChunkSums()
     rows: list[tuple[int, int, int, str]] = []
     for heap in live.heaps:
-        sums = sweep.sums.setdefault(heap.header.index, ChunkSums())
+        sums = sweep.sums.setdefault(heap.header.index, figures.ChunkSums())
         for chunk, size, state, kind in live.blocks(heap):
             if state not in sums.sizes:
                 sums.gaps[state] += size
@@ -302,8 +286,8 @@ def _share_out(
     """Like _sweep, by several processes. Each keeps as many rows as may be shown."""
     session, listed = context.session, context.session.listed
 
-    def look(part: HeapPart, pieces: Iterator[Piece]) -> tuple[SweepSums, list[Block]]:
-        adding = SweepSums(listed)
+    def look(part: HeapPart, pieces: Iterator[Piece]) -> tuple[figures.SweepSums, list[Block]]:
+        adding = figures.SweepSums(listed)
         rows: list[Block] = []
         for piece in pieces:
             adding.add(piece)
@@ -315,7 +299,7 @@ def _share_out(
 
     with swept(session, headers, look, processes, meter=meter) as heaps:
         for header in headers:
-            adding = SweepSums(listed)
+            adding = figures.SweepSums(listed)
             row = chunk_row(context.style, context.options.json, header.index)
             for parts in islice(heaps, len(session.heaps[header.index])):
                 for sums, rows in parts:
@@ -325,7 +309,9 @@ def _share_out(
             _close(session, header, adding, wanted, sweep=sweep)
 
 
-def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Filter, sweep: SizesInHeaps) -> None:
+def _close(
+    session: Session, header: ArenaHeader, adding: figures.SweepSums, wanted: Filter, sweep: SizesInHeaps
+) -> None:
     """Adds an arena's sums, and checks them against system_mem."""
     sums = sweep.sums[header.index] = adding.sums()
     sweep.wanted += wanted.how_many(sums, sums.gaps["top"])
@@ -334,7 +320,9 @@ def _close(session: Session, header: ArenaHeader, adding: SweepSums, wanted: Fil
         say(parts_differ(header, sums.bytes))
     if header.top_bytes is not None and sums.gaps["top"] != header.top_bytes:
         say(top_differs(header, sums.gaps["top"]))
-    inside = sum(count_between(session.listed_order, part.address, part.end) for part in session.heaps[header.index])
+    inside = sum(
+        figures.count_between(session.listed_order, part.address, part.end) for part in session.heaps[header.index]
+    )
     if inside != adding.met:
         say(listed_not_met(header, inside - adding.met))
 
@@ -350,7 +338,7 @@ def _list(
                 return
 
 
-def _summary(session: Session, sweep: SizesInHeaps, sums: ChunkSums) -> records.Summary:
+def _summary(session: Session, sweep: SizesInHeaps, sums: figures.ChunkSums) -> records.Summary:
     """The sums by state; None for states that an unread list may hide."""
 
     def tally(state: str) -> ChunkTally:
@@ -370,7 +358,7 @@ def _summary(session: Session, sweep: SizesInHeaps, sums: ChunkSums) -> records.
     )
 
 
-def _size_row(row: SizeClass, wanted: Filter, doubtful: bool) -> records.SizeRow:
+def _size_row(row: figures.SizeClass, wanted: Filter, doubtful: bool) -> records.SizeRow:
     used = None if wanted.free or doubtful else row.used
     free = None if wanted.used or doubtful else row.free
     return records.SizeRow(
@@ -383,7 +371,7 @@ def _size_row(row: SizeClass, wanted: Filter, doubtful: bool) -> records.SizeRow
     )
 
 
-def _exact_size(row: ExactSize, wanted: Filter, doubtful: bool) -> records.ExactSizeRecord:
+def _exact_size(row: figures.ExactSize, wanted: Filter, doubtful: bool) -> records.ExactSizeRecord:
     return records.ExactSizeRecord(
         bytes=row.bytes,
         used_chunks=None if wanted.free or doubtful else row.used,

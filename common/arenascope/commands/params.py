@@ -69,10 +69,6 @@ def summary(said: Statement) -> str:
     return f"{whole}; the environment asked for {asked or 'nothing'}"
 
 
-def why_limited(limit: ArenaLimit) -> str:
-    return f" ({limit.each} for each of {count(limit.processors, 'processor')})" if limit.processors else ""
-
-
 NOTES = {
     "misspelt-variable": "ignored: the name is {right}",
     "no-malloc-tunables": "ignored: this glibc reads no malloc tunables (2.26 does)",
@@ -115,7 +111,8 @@ def _lines(context: Context, rows: Sequence[Param], limit: ArenaLimit, said: Opt
     arenas = len(session.headers)
     limited = "(their limit is not known here)"
     if limit.arenas is not None:
-        limited = f"of at most {limit.arenas:,}{why_limited(limit)}"
+        why = f" ({limit.each} for each of {count(limit.processors, 'processor')})" if limit.processors else ""
+        limited = f"of at most {limit.arenas:,}{why}"
     least = "" if session.all_arenas else AT_LEAST
     # a problem says so if it is not known
     version = f"; glibc {session.located.version}" if session.located.version else ""

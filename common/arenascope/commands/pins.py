@@ -309,7 +309,7 @@ def _cached(session: Session, index: int, slots: int) -> Statement:
 
 
 def _notes(session: Session, pin: Pin) -> list[Statement]:
-    """What happens to the block first when it is freed, in order."""
+    """Says in order what happens to the block first when it is freed."""
     layout, params = session.layout, session.params
     for cache in session.thread_caches:
         if cache.address == pin.address + layout.header:

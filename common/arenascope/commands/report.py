@@ -351,7 +351,7 @@ def report_command(context: Context) -> Answer:
 
 
 class _Blocks(NamedTuple):
-    """What was found out about single blocks; None if nobody looked."""
+    """Findings about single blocks; None if nobody looked."""
 
     looked: Optional[CopiedImage] = None
     """The image in which pointers were followed."""
@@ -360,7 +360,7 @@ class _Blocks(NamedTuple):
 
 
 class _Growth(NamedTuple):
-    """What grew between two moments; empty if there is only one."""
+    """The growth between two moments; empty if there is only one."""
 
     sentence: Optional[Statement] = None
     types: Optional[list[Grown]] = None
@@ -512,7 +512,7 @@ def _in_a_call(context: Context, picture: ResidentPicture) -> bool:
 
 
 def _growth(context: Context, before: Optional[Document]) -> _Growth:
-    """What grew; types only if both moments have them."""
+    """Compares two moments; types only if both have them."""
     if before is None:
         return _Growth()
     after = take_moment(context, counts_containers(context.options))

@@ -89,7 +89,7 @@ class DebuggerController:
 
 
 class Whereabouts(NamedTuple):
-    """Where a thread is."""
+    """The place where a thread is."""
 
     thread: ThreadInfo
     depth: Optional[int] = None

@@ -60,7 +60,7 @@ ALIKE = 0.6
 
 
 class NamedType(NamedTuple):
-    """What is known of a type by its name."""
+    """A type that was found by its name."""
 
     rows: Sequence[TypeRow]
     values: Optional[TypeValues] = None

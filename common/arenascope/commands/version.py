@@ -54,10 +54,6 @@ def candidates_lines(style: Style, trail: CandidateTrail) -> Iterator[str]:
             yield f"  {len(met) - SHOWN:,} more left out; --json lists them"
 
 
-def candidates_of(trail: CandidateTrail) -> records.Candidates:
-    return records.Candidates(**{kind: [_candidate(each) for each in trail.of(kind)] for kind in KINDS})
-
-
 def _candidate(candidate: Candidate) -> records.CandidateRecord:
     speaks_for, against = (
         [statement_record(said, evidence(said)) for said in given]
@@ -133,7 +129,7 @@ def _candidates(context: Context, trail: CandidateTrail, problem: Optional[str])
     """The candidates. Threads come last, once something was found."""
     if problem is None:
         context.session.find_threads()
-    return candidates_of(trail)
+    return records.Candidates(**{kind: [_candidate(each) for each in trail.of(kind)] for kind in KINDS})
 
 
 def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]:

@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     exact: bool = False
     """The text is glibc's own, byte for byte: warnings go to standard error, not into it."""
     beside: Mapping[str, object] = {}
-    """What a page shows in addition to the keys."""
+    """Facts that a page shows in addition to the keys."""
     told: Sequence[str] = ()
     """Ids of problems that the text itself mentions."""
 
@@ -141,7 +141,7 @@ class FunctionCall(NamedTuple):
 
 
 class Controller(Protocol):
-    """What a door must be able to do with a live process besides reading it."""
+    """Runs a live process for a door, besides reading it."""
 
     rounds: int
     """How many times threads are let run before giving up."""
@@ -167,7 +167,7 @@ class Controller(Protocol):
 
 
 class Door(Protocol):
-    """Where a command was typed, and where its output goes. GDB, LLDB and the shell each have one."""
+    """The place where a command was typed, and where its output goes. GDB, LLDB and the shell each have one."""
 
     name: str
     processes: int
@@ -284,7 +284,7 @@ class Context:
 
     @property
     def user_data(self) -> UserData:
-        """Where the program's keys and values may be shown."""
+        """The places where the program's keys and values may be shown."""
         asked = getattr(self.options, "with_values", False)
         return user_data(with_values=asked, redacted=self.target.image.redacted)
 
@@ -350,7 +350,7 @@ class Command(NamedTuple):
         return self.function.__name__.removesuffix("_command")
 
     def reads_first(self, options: argparse.Namespace) -> Optional[Reads]:
-        """What to read while the process is held, so that it can be let go then; None: no such reading."""
+        """The function that reads while the process is held, so that it can be let go then; None: there is none."""
         return self.reads if self.lists(options) else None
 
     def outline(self, also: Sequence[ArgumentGroup] = ()) -> Outline:

@@ -1,4 +1,4 @@
-"""What GDB's and LLDB's doors share: the commands' names and help, and the parts of a Door that need no debugger."""
+"""Shared by GDB's and LLDB's doors: the commands' names and help, and the parts of a Door that need no debugger."""
 
 from __future__ import annotations
 

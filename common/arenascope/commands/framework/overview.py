@@ -88,7 +88,7 @@ def meaning(prefix: str, name: str, commands: Sequence[str], outlines: Outlines)
 
 
 def _option_text(words: Sequence[str], outlines: Mapping[str, Outline]) -> str:
-    """What an option does, for one command or all, and which commands have it; "" if none has."""
+    """Says for one command or all what an option does, and which commands have it; "" if none has."""
     *command, name = words or [""]
     if command and (command[1:] or command[0] not in outlines):
         return ""

@@ -132,7 +132,9 @@ class RedactedFiles:
             try:
                 elf = Elf(self.memory.read, module.base, mapped=True)
                 end = module.regions[-1].end
-                yield from headers_of(elf, module, nameless.get(end, end), paths)
+                first = module.regions[0]
+                headers = _Headers(elf, module.base, nameless.get(end, end), paths).kept()
+                yield from (each for each in headers if first.start <= each[0] and sum(each) <= first.end)
                 build_id = elf.build_id()
             except (ArenascopeError, struct.error, ValueError):
                 continue
@@ -201,16 +203,10 @@ CURRENT = 1
 """EV_CURRENT, the version in an ELF header."""
 
 
-def headers_of(elf: Elf, module: Module, end: int, paths: Container[str]) -> Kept:
-    """Headers in the first mapping. `end`: the highest address where .bss can end; `paths`: paths and names of mapped
-    files."""
-    first = module.regions[0]
-    for start, size in _Headers(elf, module.base, end, paths).kept():
-        if first.start <= start and start + size <= first.end:
-            yield start, size
-
-
 class _Headers:
+    """Selects headers in the first mapping of a file. `end`: the highest address where .bss can end; `paths`: paths and
+    names of mapped files."""
+
     def __init__(self, elf: Elf, start: int, end: int, paths: Container[str]) -> None:
         self.elf, self.start, self.end, self.paths = elf, start, end, paths
 

@@ -344,7 +344,7 @@ def failure(command: str, id: str, error: str) -> Failed:
 
 
 def failed(name: str, words: Iterable[str], id: str, error: str) -> str:
-    """What a failed command prints if --json or --jsonl was given; "" otherwise."""
+    """The text that a failed command prints if --json or --jsonl was given; "" otherwise."""
     if not any(word.startswith("--j") and "--json".startswith(word) for word in words):
         return ""
 
