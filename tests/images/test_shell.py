@@ -196,7 +196,7 @@ def test_a_stopped_process_stays_stopped(bins):
     os.kill(bins.pid, signal.SIGCONT)
 
 
-MOST_MODULES = {"--version": 45, "arenas": 100, "trim": 105}
+MOST_MODULES = {"--version": 40, "arenas": 95, "trim": 98}
 """How many of our own modules a command may load."""
 
 
