@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence
 
 import gdb
 
@@ -53,8 +54,7 @@ class GdbDoor(DebuggerDoor):
         kind: type[GdbTarget] = self.beside("heap_target").GdbTarget
         types, frames = self.beside("heap_types").GdbTypes, self.beside("heap_frames").GdbFrames
         variables = partial(self.beside("heap_variables").GdbVariables, frames=frames)
-        made = kind(self.beside("remote_stub").ask_remote, partial(types, variables=variables))
-        return self.opened.enter_context(made)
+        return self.opened.enter_context(kind(partial(types, variables=variables)))
 
     def controller(self) -> Optional[Controller]:
         control = self.beside("heap_control")
@@ -206,6 +206,46 @@ def _say(line: str) -> None:
     gdb.write(f"{line}\n")
 
 
+class _Captured:
+    """A door that returns its output as data; all else is done by the real door."""
+
+    def __init__(self, door: Any) -> None:
+        self._door = door
+        self.written: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.written.append(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._door, name)
+
+
+def _result(value: Any) -> Any:
+    """Converts JSON values to MI's, which has only strings, lists and tuples. Nulls are left out."""
+    if isinstance(value, dict):
+        return {key: _result(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_result(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _make_mi_command(command: Command, door: Callable[[], GdbDoor]) -> None:
+    """Makes a command for GDB/MI, which editors use: -heap-arenas, -heap-report and so on."""
+
+    class MiCommand(gdb.MICommand):
+        def __init__(self) -> None:
+            super().__init__(f"-heap-{command.name}")
+
+        def invoke(self, arguments: Sequence[str]) -> dict[str, Any]:
+            with errors_as_gdb_says_them(f"-heap-{command.name}"), door() as real:
+                captured = _Captured(real)
+                execute(command, [*arguments, "--json"], captured)
+            document: dict[str, Any] = _result(json.loads("".join(captured.written)))
+            return document
+
+    MiCommand()
+
+
 def register(folder: str) -> None:
     words = [prefix for prefix in prefixes(_say) if prefix == ALWAYS or not _is_taken(prefix, _say)]
     for prefix in words:
@@ -218,4 +258,7 @@ def register(folder: str) -> None:
             _make_subcommand(prefix, command, folder)
     door = partial(GdbDoor, words[0], folder)
     offer(door)
-    door().beside("heap_mi").register(all_commands(), door, errors_as_gdb_says_them)
+    # GDB 12 and later
+    if hasattr(gdb, "MICommand"):
+        for command in all_commands():
+            _make_mi_command(command, door)

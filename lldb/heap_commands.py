@@ -62,11 +62,7 @@ class LldbDoor(DebuggerDoor):
     def target(self) -> Target:
         kind: type[LldbTarget] = self.beside("heap_target").LldbTarget
         types, modules = self.beside("heap_types").LldbTypes, self.beside("heap_modules").DescribedModule
-        variables, read_here = (
-            self.beside("heap_variables").LldbVariables,
-            self.beside("heap_types_from_dwarf").ReadHere,
-        )
-        made = partial(types, variables=variables, module=modules, read_here=read_here)
+        made = partial(types, variables=self.beside("heap_variables").LldbVariables, module=modules)
         return self.opened.enter_context(kind(self._selected(), self.debugger, made))
 
     def controller(self) -> Optional[Controller]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fake_door import FakeDoor
 from fake_target import FakeTarget
-from gdb.heap_commands import GdbDoor
+from gdb.heap_commands import GdbDoor, _Captured
 from gdb.heap_control import GdbController
-from gdb.heap_mi import _Captured
 from gdb.heap_target import GdbTarget
 from gdb.heap_types import GdbTypes
 from lldb.heap_commands import LldbDoor

@@ -18,7 +18,7 @@ from partial import look
 from schemas import valid
 from subjects import Subject
 
-from arenascope.blocks.graph.holder_tree import HolderNode
+from arenascope.blocks.graph.holders import HolderNode
 from arenascope.commands.owners import page
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}

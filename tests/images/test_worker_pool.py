@@ -19,7 +19,7 @@ from arenascope.base.worker_pool import Meter, Unseen, share_out
 from arenascope.cli.several_subjects import SubjectRequest, look
 from arenascope.cli.shell import How
 from arenascope.commands.all_commands import find_command
-from arenascope.session import parallel_sweeps
+from arenascope.session import session as sessions
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("chunks --free --limit 7", "pins --limit 0 --ranges", "map", "check")
@@ -81,15 +81,15 @@ def all_say_the_same(core: Path, counting: Counting) -> None:
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Heaps are cut into short ones; how many cuts there were."""
     made: list[int] = []
-    cut = parallel_sweeps.cuts
+    cut = sessions.cuts
 
     def counted(*args: Any, **options: Any) -> list[int]:
         found = cut(*args, **options)
         made.extend(found)
         return found
 
-    monkeypatch.setattr(parallel_sweeps, "SHORTEST", 64 << 10)
-    monkeypatch.setattr(parallel_sweeps, "cuts", counted)
+    monkeypatch.setattr(sessions, "SHORTEST", 64 << 10)
+    monkeypatch.setattr(sessions, "cuts", counted)
     return made
 
 

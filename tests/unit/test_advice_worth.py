@@ -12,7 +12,7 @@ from arenascope.analysis.advice import OF_LEAKS, find_advice
 from arenascope.analysis.causes import Facts, find_causes, judge
 from arenascope.analysis.pins import BlocksOfKind, HeldBack, LiveBlockKinds, TypeRow
 from arenascope.analysis.report import RESIDENT, ArenaResident, HeldSums, Lost, MainHolder, ResidentPicture
-from arenascope.analysis.usage import ArenaUsage
+from arenascope.analysis.trim import ArenaUsage
 from arenascope.base.model import Applied, ArenaHeader, Kind, Params
 from arenascope.present.screens.advice_sentences import words
 from arenascope.present.screens.pins import group_lines

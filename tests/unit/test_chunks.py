@@ -17,8 +17,7 @@ from arenascope.base.model import ChunkRun, Gap
 from arenascope.blocks.types_of_image import types_of
 from arenascope.commands import report
 from arenascope.glibc.sweep import blocks
-from arenascope.session.parallel_sweeps import likely_chunks
-from arenascope.session.session import Session
+from arenascope.session.session import Session, likely_chunks
 
 rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 some_rows = pytest.mark.parametrize("row", EACH_ROW[:20:3], ids=str)

@@ -9,15 +9,15 @@ from declared_types import DeclaredTypes
 from heap_places import APP
 from heapbuilder import HeapImage
 
-from arenascope.blocks.declared import many_objects_with_numpy
+from arenascope.blocks.declared import many_objects
 from arenascope.blocks.declared.claims import CONTAINER, Claim, Container, Library, Reader, Types
+from arenascope.blocks.declared.container_rows import path_text
 from arenascope.blocks.declared.named_blocks import NamedBlocks
 from arenascope.blocks.declared.once_per_image import named_blocks
-from arenascope.blocks.declared.path_text import path_text
-from arenascope.blocks.declared.pointer_words import declare
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.refs import ImageSearch
 from arenascope.blocks.graph.roots import find_roots
+from arenascope.blocks.graph.stale_rows import declare
 from arenascope.blocks.graph.stale_words import COUNTS, StaleWords
 from arenascope.blocks.recognise.module_memory import ground_of
 from arenascope.session.session import Session, UsersRules
@@ -75,7 +75,7 @@ class Program:
         asked = [*self.types.asked]
         search.numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(many_objects_with_numpy, "FEW", 0)
+            patch.setattr(many_objects, "FEW", 0)
             at_once = named_blocks(search, self.types, ground_of(session), libraries)
         assert told(at_once) == told(self.found)
         self.types.asked = asked

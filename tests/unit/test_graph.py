@@ -12,12 +12,11 @@ from marks import full_after
 
 from arenascope.base import optional_libraries
 from arenascope.blocks.graph.blocks import FLAGS, Marks, SpanMark
-from arenascope.blocks.graph.costs_by_type import costs_of_each
 from arenascope.blocks.graph.dominators import Dominators, dominators, lumps
 from arenascope.blocks.graph.edges import Further, Graph, Spread, with_more, without
-from arenascope.blocks.graph.encodings import decoded
+from arenascope.blocks.graph.encodings import WordWindow, decoded
+from arenascope.blocks.graph.holders import costs_of_each
 from arenascope.blocks.graph.leaks import marked
-from arenascope.blocks.graph.memory_windows import WordWindow
 from arenascope.blocks.graph.owners import MOST, NONE, Common, SharedBlock, Tops
 from arenascope.blocks.graph.returns import by_kind
 from arenascope.blocks.graph.root_pointers import Seed

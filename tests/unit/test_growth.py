@@ -7,7 +7,7 @@ from typing import Any, Optional
 import pytest
 
 from arenascope.analysis.trend import growth, what_they_show
-from arenascope.present.screens.growth import growth_sentence
+from arenascope.present.screens.report import growth_sentence
 
 KIB, RSS = 1 << 10, 10 << 20
 

@@ -8,8 +8,8 @@ import pytest
 from test_declared import Program
 
 from arenascope.blocks.declared.claims import Container, Reader, Types
+from arenascope.blocks.declared.container_rows import path_text
 from arenascope.blocks.declared.containers.forms import Node, OfNodes, one_way
-from arenascope.blocks.declared.path_text import path_text
 from arenascope.sources.debug_info_types import Local, StructField, VariableFrame
 
 NAME = "chain"

@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional
 from .causes import Facts, lost_of, stranded_by, trim_seconds
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .report import SPACE, ArenaResident, HeldSums
-from .usage import orphans
+from .trim import orphans
 
 FOLKLORE = 2
 """The value that everybody copies around."""

@@ -8,8 +8,7 @@ from ..base.model import Allocator, Params, Statement
 from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .pins import BlocksOfKind, LiveBlockKinds
 from .report import ArenaResident, FreedNext, HeldSums, Holder, JointHolders, MainHolder, ResidentPicture, is_unnamed
-from .trim import Trim
-from .usage import ArenaUsage, orphans, total
+from .trim import ArenaUsage, Trim, orphans, total
 
 WORTH = 1 << 20
 CLEARED = ("global", "tls")

@@ -7,7 +7,7 @@ from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Optiona
 from ..base.model import Statement
 from .diff import CONTAINER, Document, compare, figures_of, held_by_containers, owner_name
 from .report import FREE, LIVE
-from .usage import total
+from .trim import total
 
 NOTABLE = 128 << 10
 """Smaller changes are normal in steady operation."""

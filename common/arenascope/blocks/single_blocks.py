@@ -11,8 +11,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Heap, Kind
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..session.parallel_sweeps import likely_chunks
-from ..session.session import Session
+from ..session.session import Session, likely_chunks
 from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import BlockMember, declared_blocks, members_of
 from .name_all_blocks import THREAD_CACHE, catalogue_of, live_kinds, one_by_one

@@ -26,7 +26,6 @@ from ..analysis.report import Present, clipped
 from ..analysis.trim import plan_trim, until_locked
 from ..base.model import BY_SIZE, ArenaHeader, Gap, Heap, Piece, Range, Statement
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..session.parallel_sweeps import HeapPart, swept
 from ..session.resident import (
     listed_not_met,
     pages_of,
@@ -36,7 +35,7 @@ from ..session.resident import (
     top_differs,
     trim_rules,
 )
-from ..session.session import Session
+from ..session.session import HeapPart, Session, swept
 from ..sources.target import Span
 from .block_index import Block, HeapBlocks, NamedLiveBlocks, NamedRun
 from .declared.fitting_structs import fitting_structs

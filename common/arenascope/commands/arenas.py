@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.trim import Trim
-from ..analysis.usage import ArenaUsage, orphans, total, total_tally
+from ..analysis.trim import ArenaUsage, Trim, orphans, total, total_tally
 from ..base.model import REPLACED, Allocator, Tally
 from ..present.json_documents import arena_records as records
 from ..present.json_documents.record import chunk_tally, hexadecimal

@@ -19,9 +19,8 @@ from ..present.json_documents import block_records as records
 from ..present.json_documents.record import ChunkTally, Spool, chunk_tally
 from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import is_called, name_in_documents, name_of
-from ..session.parallel_sweeps import HeapPart, swept
 from ..session.resident import listed_not_met, parts_differ, problems_of, top_differs
-from ..session.session import Session
+from ..session.session import HeapPart, Session, swept
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap, parse_size
 from .types import look_at_a_copy
 

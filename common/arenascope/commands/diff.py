@@ -11,7 +11,7 @@ from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..present.json_documents import process_records as records
 from ..present.json_documents.record import statement_record
-from ..present.screens import growth
+from ..present.screens import report as growth
 from ..present.screens.report import LABELS
 from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.findings import sentence

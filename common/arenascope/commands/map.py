@@ -7,7 +7,7 @@ from typing import Mapping, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, SPLITS, Strip
 from ..analysis.pins import TypeRow
-from ..analysis.usage import total
+from ..analysis.trim import total
 from ..base.errors import UsageError
 from ..base.model import Heap
 from ..base.whole_file import write_whole

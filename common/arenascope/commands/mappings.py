@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ..analysis.report import MALLOC, Extent, Mapped, mapped, part_sums
-from ..analysis.usage import total
+from ..analysis.trim import total
 from ..present.json_documents.process_records import MappedPart, MappingRow, MappingsDocument, MappingTotals
 from ..present.json_documents.record import hexadecimal
 from ..present.shared_text.text import Style, count, next_lines, table

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.edges import build
-from ..blocks.graph.holders import Holders, Paths
-from ..blocks.graph.paths import find_owner
+from ..blocks.graph.holders import Holders, Paths, find_owner
 from ..blocks.graph.pointer_facts import RefDetails
 from ..present.json_documents.block_records import OwnerDocument, OwnerRecord
 from ..present.screens.owners import whose

@@ -6,9 +6,7 @@ from typing import Mapping, Optional, Sequence
 
 from ..base.model import Statement
 from ..base.whole_file import write_whole
-from ..blocks.graph.costs_by_type import costs_by_type
-from ..blocks.graph.holder_tree import HolderNode, grown
-from ..blocks.graph.holders import Paths, kinds_of_all
+from ..blocks.graph.holders import HolderNode, Paths, costs_by_type, grown, kinds_of_all
 from ..blocks.graph.leaks import types_of
 from ..blocks.graph.returns import owned
 from ..present.json_documents.block_records import OwnersDocument, Written

@@ -17,8 +17,7 @@ from ..analysis.pins import (
     ReleaseStep,
     bytes_of,
 )
-from ..analysis.trim import TrimRules, until_locked
-from ..analysis.usage import total
+from ..analysis.trim import TrimRules, total, until_locked
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement
 from ..blocks.types_of_image import in_memory, types_of
 from ..glibc.params import default_max_fast
@@ -27,9 +26,8 @@ from ..glibc.tcache import tcache_index
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.pins import ShownPin, lines, note_text
-from ..session.parallel_sweeps import HeapPart, swept
 from ..session.resident import problems_of, resident_bytes, thresholds_of, trim_rules
-from ..session.session import Session
+from ..session.session import HeapPart, Session, swept
 from ..sources.target import text_of
 from .framework.command import ARENA, WITH_VALUES, Answer, Context, argument, command, of_heap
 from .steps import live_copy

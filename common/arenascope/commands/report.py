@@ -36,18 +36,17 @@ from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.pages.fill_page import filled, packed, title_of
 from ..present.screens import report as screen
 from ..present.screens.advice_sentences import AdviceText, words
-from ..present.screens.growth import further_apart, growth_sentence
 from ..present.screens.heap_map import sentences as map_sentences
 from ..present.screens.owners import NO_SUM, sums_of, together, whose
+from ..present.screens.report import further_apart, growth_sentence
 from ..present.screens.types import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.shared_text.debug_info import unnamed_variables
 from ..present.shared_text.findings import sentence, sentences
 from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
 from ..session.before_hold import read_moment
-from ..session.parallel_sweeps import likely_chunks
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
-from ..session.session import Session
+from ..session.session import Session, likely_chunks
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command, parse_request
 from .snapshot import moment_before, take_moment

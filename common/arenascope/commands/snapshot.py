@@ -16,9 +16,8 @@ from ..present.json_documents import process_records as records
 from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import count, duration
 from ..session.before_hold import read_moment
-from ..session.parallel_sweeps import likely_chunks
 from ..session.resident import problems_of
-from ..session.session import Session
+from ..session.session import Session, likely_chunks
 from ..sources.live.predicted_hold import IN_A_SECOND, time_to_copy
 from ..sources.live.process import ProcessImage
 from .containers import row_record

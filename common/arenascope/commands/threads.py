@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..analysis.usage import total
+from ..analysis.trim import total
 from ..base.model import ThreadCache
 from ..present.json_documents.arena_records import Cache, ThreadRow, ThreadsDocument
 from ..present.json_documents.record import address

@@ -6,8 +6,7 @@ import time
 from typing import AbstractSet, Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.causes import trim_seconds
-from ..analysis.trim import Trim, reasons
-from ..analysis.usage import total
+from ..analysis.trim import Trim, reasons, total
 from ..base.argv import pid_in
 from ..base.errors import RefusedError, UsageError
 from ..base.model import Applied, Range, Statement
@@ -438,7 +437,7 @@ def _confirm(context: Context) -> bool:
 
 def _question(context: Context) -> str:
     """The question, with estimates from a look of its own. Afterwards the process runs on if this door held it."""
-    from ..session.parallel_sweeps import likely_chunks
+    from ..session.session import likely_chunks
 
     options, target = context.options, context.target
     if target.kind != "live":

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
 
 from ..analysis.pins import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
-from ..analysis.usage import total
+from ..analysis.trim import total
 from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
 from ..base.errors import NoTypeError, UsageError

@@ -27,8 +27,7 @@ from ..glibc.check import (
 from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
 from ..glibc.mmapped import unclaimed
 from ..sources.target import Span
-from .parallel_sweeps import HeapPart, swept
-from .session import Session
+from .session import HeapPart, Session, swept
 
 PASSING = frozenset(
     [

@@ -8,8 +8,17 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 
 from ..analysis.pins import Thresholds
 from ..analysis.report import ArenaResident, Extent, Present, ResidentPicture, arena_resident, clipped, covered, picture
-from ..analysis.trim import ArenaTrim, Residents, Trim, TrimRules, plan_trim, until_locked
-from ..analysis.usage import ArenaUsage, header_usage, total
+from ..analysis.trim import (
+    ArenaTrim,
+    ArenaUsage,
+    Residents,
+    Trim,
+    TrimRules,
+    header_usage,
+    plan_trim,
+    total,
+    until_locked,
+)
 from ..base.model import (
     NOT_AS_COUNTED,
     REPLACED,

@@ -24,8 +24,7 @@ from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
 from .containers.forms import OfNodes
 from .containers.libstdcxx import Owned
 from .layouts import FlatType, Layouts, Slot, TypeTable, Vtables
-from .many_objects import Found, ManyObjects
-from .many_objects_with_numpy import ManyObjectsWithNumpy
+from .many_objects import Found, ManyObjects, ManyObjectsWithNumpy
 from .memory_reader import MemoryReader
 from .named_blocks import (
     ANY,

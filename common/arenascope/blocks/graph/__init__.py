@@ -8,6 +8,6 @@ with a bit for pointers to the inside. `dominators.py` finds rings and who alone
 except `pointer_strength.py`, which judges a pointer to the inside. `leaks.py` marks what is reached, and looks for
 encoded pointers (`encodings.py`) to what no plain one leads to.
 
-`holders.py` tells other commands, `report_sums.py` the report, `holder_tree.py` the page and pprof.
+`holders.py` tells other commands, the page and pprof, `report_sums.py` the report.
 `asked_address.py` reads only the blocks that point to the one asked for.
 """

@@ -7,24 +7,30 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from functools import cached_property
-from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from itertools import chain
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import Kind
 from ...base.printable import UserData
+from ...sources.target import Span
 from ..block_index import NamedLiveBlocks
 from ..declared.claims import member_at
+from ..declared.container_rows import MOST_STEPS, is_pointed_to, length_of, path_text, start_of, start_text
 from ..declared.named_blocks import ELEMENT, NamedBlocks, StartVariable
 from ..declared.once_per_image import declared_in, values_in
-from ..declared.path_text import MOST_STEPS, is_pointed_to, length_of, path_text, start_of, start_text
 from ..declared.values import Values
 from ..name_all_blocks import live_kinds
 from ..recognise.all_recognisers import NONE
-from .blocks import NOBODY
-from .leads import Owner
+from .asked_address import Goal
+from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
+from .edges import stale_at
+from .leads import RANKS, Owner
 from .leaks import doubts
-from .owners import UNREACHED, held
-from .refs import ImageSearch, Ref
-from .returns import retained
+from .owners import UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
+from .pointer_strength import Strength
+from .refs import BLOCK, ImageSearch, Ref, of_word
+from .returns import above_all, retained, returns
+from .root_pointers import Seed
 
 
 class Most(NamedTuple):
@@ -244,3 +250,327 @@ def _is_of(start: StartVariable, owner: Owner) -> bool:
         return owner.kind == "tls" and owner.tid == start.tid
     name = start.name.rpartition("::")[2]
     return owner.kind == "global" and re.search(rf"\b{re.escape(name)}\b", owner.name or "") is not None
+
+
+class TypeCost(NamedTuple):
+    """Of all blocks of a type below one owner."""
+
+    kind: Kind
+    blocks: int
+    bytes: int
+    retained_bytes: int
+    """With what hangs on each, down to the next of the same type, which is one of them, too."""
+    largest_bytes: int
+    """What the one takes that takes most, with what hangs on it."""
+    largest: int
+    """That block's number."""
+
+
+def costs_by_type(search: ImageSearch) -> Mapping[int, Sequence[TypeCost]]:
+    """By the owners' numbers: what costs most comes first. KeyboardInterrupt."""
+    kinds: list[Optional[Kind]] = []
+    known: dict[Optional[tuple[str, bool]], int] = {}
+    numbers = array("I")
+    for each in kinds_of_all(search):
+        # one row, however it was known
+        number = known.setdefault((each.name, each.certain) if each is not None else None, len(kinds))
+        if number == len(kinds):
+            kinds.append(each)
+        numbers.append(number)
+    sizes = search.blocks.sizes
+    costs = costs_of_each(above_all(search), numbers, sizes)
+    whose = find_owners(search).whose
+    rows: dict[tuple[int, int], list[int]] = {}
+    for block, cost in enumerate(costs):
+        key = whose[block], numbers[block]
+        row = rows.get(key)
+        if row is None:
+            row = rows[key] = [0, 0, 0, 0, block]
+        row[0] += 1
+        row[1] += sizes[block]
+        row[2] += cost
+        if cost > row[3]:
+            row[3:] = cost, block
+    found: dict[int, list[TypeCost]] = {}
+    for (owner, number), (blocks, size, with_theirs, most, largest) in rows.items():
+        kind = kinds[number]
+        if kind is not None:
+            row_of = TypeCost(
+                kind, blocks=blocks, bytes=size, retained_bytes=with_theirs, largest_bytes=most, largest=largest
+            )
+            found.setdefault(owner, []).append(row_of)
+    return {
+        owner: sorted(each, key=lambda cost: (-cost.retained_bytes, cost.kind.name)) for owner, each in found.items()
+    }
+
+
+def costs_of_each(above: Sequence[int], kinds: Sequence[int], sizes: Sequence[int]) -> array[int]:
+    """Of each block, by the tree of those that alone lead to it. What hangs on a block of its own kind, however far
+    down, is that one's."""
+    count = len(sizes)
+    first, following = array("q", [NOBODY]) * (count + 1), array("q", [NOBODY]) * count
+    for block in range(count - 1, -1, -1):
+        # those that have none above them stand below one more
+        over = above[block] if above[block] != NOBODY else count
+        following[block], first[over] = first[over], block
+    below, costs = array("Q", sizes), array("q", bytes(8 * count))
+    within = array("q", [NOBODY]) * (1 + max(kinds, default=0))
+    """Of each kind the block that is the nearest above."""
+    nearest = array("q", [NOBODY]) * count
+    at, downwards = first[count], True
+    while at != NOBODY:
+        if downwards:
+            nearest[at], within[kinds[at]] = within[kinds[at]], at
+            if first[at] != NOBODY:
+                at = first[at]
+                continue
+        within[kinds[at]] = nearest[at]
+        costs[at] += below[at]
+        if nearest[at] != NOBODY:
+            costs[nearest[at]] -= below[at]
+        over = above[at]
+        if over != NOBODY:
+            below[over] += below[at]
+        downwards = following[at] != NOBODY
+        at = following[at] if downwards else over
+    return costs
+
+
+def find_owner(search: ImageSearch, goal: Goal, refs: Sequence[Ref]) -> Optional[list[Ref]]:
+    """The pointers to what is asked for, that of a root first; None where nothing leads there. `refs`: all that points
+    to it. Who holds a live block is its main holder; of what is no such block whoever has one of these pointers, those
+    that are sure before others."""
+    found = held(search) if goal.number is None else held_at_last(search, goal.number)
+    if goal.number is not None and found.main.whose[goal.number] != NOBODY:
+        return _way(search, found, goal.number)
+    strength = Strength(search.session, search.blocks)
+
+    def order(ref: Ref) -> tuple[bool, int]:
+        if ref.block is not None:
+            return not strength.is_sure(ref, goal), found.main.ranks[ref.block]
+        return not strength.is_sure(ref, goal), RANKS.index(ref.kind if ref.kind in RANKS else "stack")
+
+    known = [each for each in refs if each.block is None or found.main.whose[each.block] != NOBODY]
+    last = min(known, key=order, default=None)
+    if last is None:
+        return None
+    return [*(_way(search, found, last.block) if last.block is not None else ()), last]
+
+
+def _way(search: ImageSearch, found: BlockHolders, block: int) -> list[Ref]:
+    way = [block]
+    while found.main.parents[way[-1]] != NOBODY:
+        way.append(found.main.parents[way[-1]])
+    way.reverse()
+    first = found.main.ranks[way[0]], found.main.whose[way[0]], way[0]
+    seeds = [
+        seed
+        for lead, seed in zip(found.leads, found.graph.seeds)
+        if (lead.rank, lead.owner, lead.edge >> FLAGS) == first
+    ]
+    refs = [_of_seed(search, min(seeds, key=lambda each: (each.edge & DEEP, each.edge & INSIDE)))]
+    for source, to in zip(way, way[1:]):
+        best = min((int(edge) & (STALE | INSIDE) for edge in found.graph.of(source) if edge >> FLAGS == to), default=0)
+        refs.append(_pointer(search, source, to, best))
+    return refs
+
+
+def _of_seed(search: ImageSearch, seed: Seed) -> Ref:
+    ranges, again = search.roots.ranges, search.second_look
+    if seed.root >= len(ranges):
+        return of_word(search.roots.words[seed.root - len(ranges)])
+    for each in again.pointers if again is not None else ():
+        if each.seed == seed:
+            found = search.named(ranges[seed.root], seed.address, search.blocks.starts[each.suspect])
+            return found._replace(encoding=each.encoding)
+    return search.named(ranges[seed.root], seed.address, search.session.memory.word(seed.address))
+
+
+def _pointer(search: ImageSearch, source: int, to: int, best: int) -> Ref:
+    """The first pointer from one block to another that is as good as its `best` edge; where there is no plain one, what
+    is written otherwise."""
+    blocks = search.blocks
+    begin, start, end = blocks.starts[source], blocks.starts[to], blocks.ends[to]
+    span = Span(begin, blocks.ends[source])
+    plain = search.between(span, Span(start, end if best & INSIDE else start))
+    good = (each for each in plain if best & STALE or stale_at(search, each.address, source) is None)
+    for hit in chain(good, search.between(span, Span(start, end), encoded=True)):
+        return Ref(BLOCK, hit.address, hit.value, block=source, offset=hit.address - begin, encoding=hit.encoding)
+    return Ref(BLOCK, None, start, block=source)
+
+
+DEEPEST = 40
+MOST_NODES, SHARE = 5000, 5000
+"""So many nodes at most, and none below this fraction of all: what is smaller is summed up."""
+SMALLER = "smaller ones"
+
+
+class HolderNode(NamedTuple):
+    """What it has itself, and what it retains: with all that is below it."""
+
+    name: str
+    kind: str
+    """An owner's; "type" or "smaller"."""
+    above: int
+    """Which node; NOBODY for an owner. It comes before."""
+    blocks: int
+    bytes: int
+    retained_blocks: int
+    retained_bytes: int
+    resident: Optional[int]
+    """What of that is in memory."""
+    returns: Optional[int]
+    """Pages on which nothing else is."""
+
+
+def grown(
+    search: ImageSearch, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]
+) -> list[HolderNode]:
+    """`kinds` says what each block is, `words` whose something is. Owners come first, the largest before."""
+    folded = _Folded(search, owners, kinds, words)
+    kept = returns(search, folded.whose, len(folded.names), folded.join)
+    return _pruned(folded.nodes([(each.resident, each.returns) for each in kept] if kept is not None else None))
+
+
+class _Folded:
+    """Each block's node."""
+
+    def __init__(
+        self, search: ImageSearch, owners: Owners, kinds: Sequence[str], words: Callable[[Holding], str]
+    ) -> None:
+        self._sizes = search.blocks.sizes
+        self.names = [words(each) for each in owners.holdings]
+        self._kinds = [each.owner.kind for each in owners.holdings]
+        self._above = [NOBODY] * len(self.names)
+        self._depth = [0] * len(self.names)
+        self._known: dict[tuple[int, str], int] = {}
+        self._joined: dict[tuple[int, int], int] = {}
+        tops = {each.number: at for at, each in enumerate(owners.holdings)}
+        self.whose = array("q", [NOBODY]) * len(self._sizes)
+        for block in range(len(self.whose)):
+            way = []
+            at = block
+            while at != NOBODY and self.whose[at] == NOBODY:
+                way.append(at)
+                at = owners.above[at]
+            node = self.whose[at] if at != NOBODY else tops[owners.whose[block]]
+            for each in reversed(way):
+                node = self.whose[each] = self._below(node, kinds[each])
+
+    def _below(self, node: int, name: str) -> int:
+        number = self._known.get((node, name))
+        if number is None:
+            same = self._same_above(node, name)
+            number = self._known[node, name] = self._new(node, name) if same is None else same
+        return number
+
+    def _same_above(self, node: int, name: str) -> Optional[int]:
+        if self._depth[node] >= DEEPEST:
+            return node
+        while self._above[node] != NOBODY:
+            if self.names[node] == name:
+                return node
+            node = self._above[node]
+        return None
+
+    def _new(self, node: int, name: str) -> int:
+        self.names.append(name)
+        self._above.append(node)
+        self._depth.append(self._depth[node] + 1)
+        return len(self.names) - 1
+
+    def join(self, one: int, other: int) -> int:
+        """The lowest node that has both below it."""
+        if one == NOBODY or other == NOBODY:
+            return NOBODY
+        node = self._joined.get((one, other))
+        if node is None:
+            node, second = one, other
+            while node != second:
+                if self._depth[node] < self._depth[second]:
+                    node, second = second, node
+                node = self._above[node]
+                if node == NOBODY:
+                    break
+            self._joined[one, other] = node
+        return node
+
+    def nodes(self, kept: Optional[Sequence[tuple[int, int]]]) -> list[HolderNode]:
+        """`kept`: what each has in memory, and the pages that are its alone."""
+        count = len(self.names)
+        blocks, sizes = [0] * count, [0] * count
+        for node, size in zip(self.whose, self._sizes):
+            blocks[node] += 1
+            sizes[node] += size
+        columns = [blocks, sizes, *(zip(*kept) if kept else ())]
+        sums = [_upwards(column, self._above) for column in columns]
+        return [
+            HolderNode(
+                name,
+                self._kinds[at] if at < len(self._kinds) else "type",
+                above=self._above[at],
+                blocks=blocks[at],
+                bytes=sizes[at],
+                retained_blocks=sums[0][at],
+                retained_bytes=sums[1][at],
+                resident=sums[2][at] if kept else None,
+                returns=sums[3][at] if kept else None,
+            )
+            for at, name in enumerate(self.names)
+        ]
+
+
+def _upwards(column: Iterable[int], above: Sequence[int]) -> list[int]:
+    sums = [*column]
+    for at in range(len(sums) - 1, -1, -1):
+        if above[at] != NOBODY:
+            sums[above[at]] += sums[at]
+    return sums
+
+
+def _pruned(nodes: Sequence[HolderNode]) -> list[HolderNode]:
+    """Without what is too small to be seen: beside its likes, one node for all of them."""
+    order = sorted((each.retained_bytes for each in nodes), reverse=True)
+    least = max(sum(each.bytes for each in nodes) // SHARE, order[MOST_NODES] + 1 if len(order) > MOST_NODES else 0, 1)
+    places: list[int] = []
+    kept: list[HolderNode] = []
+    rest: dict[int, int] = {}
+    small: set[int] = set()
+    for each in nodes:
+        above = places[each.above] if each.above != NOBODY else NOBODY
+        if each.retained_bytes >= least:
+            places.append(len(kept))
+            kept.append(each._replace(above=above))
+        elif above in small:
+            places.append(above)  # is summed there already
+        else:
+            if above not in rest:
+                rest[above] = len(kept)
+                small.add(len(kept))
+                kept.append(
+                    HolderNode(
+                        SMALLER,
+                        "smaller",
+                        above,
+                        blocks=0,
+                        bytes=0,
+                        retained_blocks=0,
+                        retained_bytes=0,
+                        resident=0,
+                        returns=0,
+                    )
+                )
+            places.append(rest[above])
+            kept[rest[above]] = _joined(kept[rest[above]], each)
+    return kept
+
+
+def _joined(sums: HolderNode, node: HolderNode) -> HolderNode:
+    return sums._replace(
+        blocks=sums.blocks + node.retained_blocks,
+        bytes=sums.bytes + node.retained_bytes,
+        retained_blocks=sums.retained_blocks + node.retained_blocks,
+        retained_bytes=sums.retained_bytes + node.retained_bytes,
+        resident=None if node.resident is None else (sums.resident or 0) + node.resident,
+        returns=None if node.returns is None else (sums.returns or 0) + node.returns,
+    )

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.report import UNNAMED
+from ..declared.container_rows import start_of
 from ..declared.named_blocks import StartVariable
 from ..declared.once_per_image import declared_in
-from ..declared.path_text import start_of
 from ..recognise.module_memory import ground_of
 from ..recognise.nginx import FRONT as LEAST_POOL
 from ..recognise.nginx import Nginx

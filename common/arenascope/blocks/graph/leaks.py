@@ -25,8 +25,7 @@ from ..single_blocks import kinds_of
 from .blocks import FLAGS, INSIDE, STALE, LiveBlocks, heap_spans
 from .dominators import Lumps, lumps
 from .edges import AT_ONCE, ROOT, Disguised, Graph, SecondLook, Spread, build, fast, lasting
-from .encodings import ALIKE, FAR, RELATIVE, TAGS, UNALIGNED, decoded, room
-from .memory_windows import WordWindow
+from .encodings import ALIKE, FAR, RELATIVE, TAGS, UNALIGNED, WordWindow, decoded, room
 from .pointer_strength import Strength
 from .refs import Find, ImageSearch
 from .root_pointers import Seed

@@ -22,8 +22,7 @@ from ...sources.target import Span, SymbolPlace, text_of
 from ..pointer_finder import FastFinder, Finder, finder_of, library
 from ..recognise.module_memory import ground_of
 from .blocks import LiveBlocks, heap_spans
-from .encodings import decoded, room
-from .memory_windows import ImageWords, WordWindow
+from .encodings import ImageWords, WordWindow, decoded, room
 from .roots import NUMBERS, Root, Roots, RootWord
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
-from ...analysis.usage import total
+from ...analysis.trim import total
 from ...base.printable import PLAIN
 from ..json_documents.block_records import Written
 from ..shared_text.text import (

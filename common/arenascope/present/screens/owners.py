@@ -11,8 +11,7 @@ from ...base.model import Kind, Statement
 from ...base.printable import UserData
 from ...blocks.block_index import NamedLiveBlocks
 from ...blocks.graph.blocks import OwnerPages
-from ...blocks.graph.costs_by_type import TypeCost
-from ...blocks.graph.holders import Holders, Most, Paths, WrittenPath
+from ...blocks.graph.holders import Holders, Most, Paths, TypeCost, WrittenPath
 from ...blocks.graph.leads import Owner
 from ...blocks.graph.owners import UNREACHED, Holding, OtherHolders
 from ...blocks.graph.refs import ImageSearch

@@ -11,7 +11,8 @@ from ...analysis.trend import AT_ONCE, ENDED, STEADILY, STILL, UNEVENLY, Grown, 
 from ...base.about import PROGRAM
 from ...base.class_names import type_words
 from ..shared_text.text import Style, count, next_lines, signed, table
-from .growth import (
+from .report import (
+    LABELS,
     LONG_ENOUGH,
     TITLES,
     amount_cell,
@@ -23,7 +24,6 @@ from .growth import (
     rate_words,
     unit_of_rates,
 )
-from .report import LABELS
 from .verdict import outside_malloc_lines
 
 HOW = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence
 
 from ...analysis.causes import WORTH, trim_seconds
-from ...analysis.trim import Trim
-from ...analysis.usage import total
+from ...analysis.trim import Trim, total
 from ...base.model import Applied, Statement
 from ...base.printable import one_line
 from ..shared_text.text import AT_LEAST, Style, count, duration, number, table

@@ -13,8 +13,7 @@ from ...analysis.report import PARTS, ResidentPicture
 from ...analysis.trend import STILL, Series, ValueAt, grown_types, judged
 from ...base.model import Allocator
 from ..shared_text.text import Style, bar, duration, signed, table
-from .growth import growth_headlines, interval_words, rate_words
-from .report import LABELS, size_of
+from .report import LABELS, growth_headlines, interval_words, rate_words, size_of
 from .trend import HOW, drawn
 from .verdict import OtherScreen, outside_malloc_lines
 
