@@ -153,7 +153,9 @@ def test_no_signal_is_lost_in_many_looks(sender, how, number, words):
 
 
 @pytest.mark.parametrize("how", full_after(1, HOWS))
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "number", full_after(2, [signal.SIGKILL, signal.SIGSTOP, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP])
+)
 def test_the_process_runs_on_when_the_group_gets_a_signal(sender, how, number):
     with Holder(sender.pid, how) as holder:
         os.killpg(holder.pid, number)
