@@ -336,6 +336,11 @@ def test_the_process_stands_anywhere_among_the_words(bins, tmp_path):
     assert not gone.exists()
 
 
+def test_a_snapshot_goes_into_a_pipe(bins):
+    """The pipe is not read to see whether it is a core: that would wait for ever."""
+    assert arenascope("snapshot", "/dev/stdout", bins.pid).stdout.startswith("{")
+
+
 def test_a_snapshot_does_not_take_a_core_s_place(bins, tmp_path):
     core = tmp_path / "a.core"
     shutil.copy(BUILD / "bins", core)

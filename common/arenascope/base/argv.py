@@ -86,8 +86,9 @@ def is_url(word: str) -> bool:
 
 
 def is_elf(path: str) -> bool:
-    """Tells whether it is a core or a program."""
-    return _beginning(path, len(ELF)) == ELF
+    """Tells whether it is a regular file that is a core or a program."""
+    # a FIFO is not opened: that may block
+    return os.path.isfile(path) and _beginning(path, len(ELF)) == ELF
 
 
 def is_program(path: str) -> bool:
