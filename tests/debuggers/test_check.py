@@ -11,7 +11,10 @@ from scenarios import seen
 @seen()
 def test_what_malloc_made_is_sound(sight: Sight) -> None:
     document = sight.json("check")
-    assert (document["breaches"], document["busy"]) == ([], [])
+    assert document["breaches"] == []
+    # LLDB 16 does not follow the stacks of a static program's threads to their starts: any word there counts
+    is_guess = (sight.view.door, sight.view.scenario.name) == ("lldb-16", "bins-static-pie")
+    assert document["busy"] == [] or (is_guess and not any(each["locked"] for each in document["busy"]))
     assert sight.text("check").startswith("sound: ") if sight.has_texts else True
     if sight.view.door == "shell":
         assert sight.outcomes["check --json"].value == 0
