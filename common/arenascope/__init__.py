@@ -43,8 +43,12 @@ else:
             from .base import errors as home
         elif name in ("Document", "Subject"):
             from .commands.framework import api_subject as home
-        elif name in ("Arenas", "Owners", "Trim", "Types"):
-            from .commands.framework import api_subject as home
+        elif name in ("Arenas", "Trim"):
+            from .present.json_documents import arena_records as home
+
+            name += "Document"
+        elif name in ("Owners", "Types"):
+            from .present.json_documents import block_records as home
 
             name += "Document"
         else:
