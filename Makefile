@@ -16,13 +16,16 @@ SHORT        = not full and not soak and not fuzz
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: zipapp release debian docs docs-site stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
+.PHONY: engine zipapp release debian docs docs-site stories help setup demo test test-all newcomer flaky check soak fuzz bench fixtures releases clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what `make test` needs (as root with apt; says so when there is nothing to do)
 	@scripts/setup.sh test
+
+engine: ## compile engine/, which `types`, `leaks` and `owners` need (as root with apt, installs cargo)
+	@scripts/setup.sh engine
 
 setup-%:
 	@scripts/setup.sh $*
@@ -52,11 +55,12 @@ test-all: setup-all fixtures releases ## the whole matrix: every release, machin
 flaky: ## run the tests N times, and show how each run came off (TARGET=test-all, LOAD=1 on busy cores)
 	@$(ANY_PYTHON) scripts/flaky.py $(N) --target $(TARGET) $(if $(LOAD),--load)
 
-check: setup-check ## lint, format, types and the oldest Python that the code may need
+check: setup-check ## lint, format, types, the oldest Python that the code may need, the engine's own tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check --quiet .
 	$(PYTHON) -m mypy
 	$(PYTHON) .venv/bin/vermin --quiet --no-tips --violations --target=3.9- $(wildcard common gdb lldb tests)
+	@scripts/engine.sh check
 
 debian: ## build the Debian package on minimal roots, install it on others, use it, remove it (as newcomer; SUITES=trixie)
 	@scripts/newcomer.sh --package $(SUITES)
@@ -70,7 +74,7 @@ soak: setup fixtures ## long run against a busy process
 fuzz: setup fixtures ## long run over damaged images (ARENASCOPE_FUZZ_RUNS=30000, ARENASCOPE_FUZZ_SEED=SEED or SEED:INDEX)
 	@nice $(PYTHON) -m pytest -s -m fuzz --timeout=0 $(PYTEST_ARGS) tests/fuzz </dev/null
 
-stories: setup-runtime fixtures ## renew the screens and pictures in README and docs
+stories: setup-runtime engine fixtures ## renew the screens and pictures in README and docs
 	@$(PYTHON) scripts/stories.py
 
 docs: setup-check ## renew docs/commands.md and docs/schema from the code
@@ -83,12 +87,12 @@ docs-site: setup-site ## make a site of docs/, build/site/index.html (a dead lin
 bench: setup fixtures ## measure what docs/speed.md says (BENCH_ARGS=--write writes it there)
 	@$(PYTHON) benchmarks/bench.py $(BENCH_ARGS)
 
-zipapp: setup-python ## pack the shell door into one file, dist/arenascope.pyz
+zipapp: setup-engine ## pack the shell door into one file, dist/arenascope.pyz
 	@$(ANY_PYTHON) scripts/pack.py
 
-release: setup-check ## build sdist, wheel and zipapp of the last commit into dist/, the same bytes each time
+release: setup-release ## build sdist, wheels and zipapp of the last commit into dist/, the same bytes each time
 	@PYTHON=$(PYTHON) scripts/release.sh
 
 clean: ## remove what was built and cached (.venv stays)
-	@rm -rf fixtures/build dist build .pytest_cache .mypy_cache .ruff_cache
+	@rm -rf fixtures/build dist build engine/target .pytest_cache .mypy_cache .ruff_cache
 	@find $(wildcard common gdb lldb tests benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -83,6 +83,7 @@ class LldbTarget(DebuggedTarget):
         self.threaded_fill = None  # only the thread that runs the command may ask for Ctrl-C
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.window = _interruptible(self.window, debugger, READS_BETWEEN_QUESTIONS)
+        self.stop_if_asked = _interruptible(self.stop_if_asked, debugger, 1)
         if self.read_nodes is not None:
             self.read_nodes = _interruptible(self.read_nodes, debugger, BLOCKS_BETWEEN_QUESTIONS)
 

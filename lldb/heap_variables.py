@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Seque
 
 import lldb
 
-from arenascope.blocks.graph.encodings import with_constants
+from arenascope.blocks.graph.memory_windows import with_constants
 from arenascope.sources.debug_info_types import Local, TypedVariable, VariableFrame
 from arenascope.sources.debugged_variables import (
     FRAMES,

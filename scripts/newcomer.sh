@@ -50,7 +50,8 @@ readme_commands() { sed -n '/^## Try it/,/^## /s/^\(make [^#]*[^# ]\) *#.*/\1/p'
 # A package is built, by who has the tools for it,
 build_commands() {
     echo "apt-get update -q"
-    echo "apt-get install -qy --no-install-recommends build-essential debhelper dh-python python3 python3-venv"
+    echo "apt-get install -qy --no-install-recommends build-essential"
+    echo "apt-get build-dep -qy --no-install-recommends ./"
     echo "dpkg-buildpackage -b -us -uc"
 }
 

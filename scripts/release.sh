@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds what a release consists of, from the last commit: sdist, wheel, zipapp and their checksums. The same commit gives
-# the same bytes: all dates are the commit's, and pyproject.toml names the release of hatchling.
+# Builds what a release consists of, from the last commit: sdist, wheels, zipapp and their checksums. The same
+# commit gives the same bytes: all dates are the commit's, and pyproject.toml names the release of hatchling. Wheels are for this
+# machine's processor, and with cargo-zigbuild for glibc 2.17 and for other processors whose Rust library is installed.
 #   scripts/release.sh [FOLDER]        dist/ where none is named
 # It publishes nothing. PYTHON is one that has hatchling (make release sees to it).
 set -euo pipefail
@@ -8,6 +9,8 @@ target=$(realpath -m "${1:-$(dirname "${BASH_SOURCE[0]}")/../dist}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=$(command -v "${PYTHON:-.venv/bin/python}")
 [[ $python == /* ]] || python=$PWD/$python
+# where cargo-zigbuild is, if it is
+PATH=${python%/*}:$PATH
 
 say() { printf 'release: %s\n' "$*"; }
 
@@ -21,10 +24,16 @@ mkdir "$work/source" "$work/built"
 git archive HEAD | tar -x -C "$work/source"
 cd "$work/source"
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' common/arenascope/base/about.py)
-"$python" -m hatchling build -d "$work/built" -t sdist -t wheel >"$work/log" 2>&1 || {
+quietly() {
+    "$@" >"$work/log" 2>&1 && return
     cat "$work/log" >&2
     exit 1
 }
+quietly "$python" -m hatchling build -d "$work/built" -t sdist -t wheel
+for cpu in x86_64 aarch64; do
+    [ "$cpu" != "$(uname -m)" ] && scripts/engine.sh has "$cpu" || continue
+    ARENASCOPE_CPU=$cpu quietly "$python" -m hatchling build -d "$work/built" -t wheel
+done
 "$python" scripts/pack.py "$work/built/arenascope.pyz" >/dev/null
 (cd "$work/built" && sha256sum -- * >SHA256SUMS)
 mkdir -p "$target"

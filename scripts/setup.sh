@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Installs what arenascope needs here: packages of Debian or Ubuntu, and a .venv for the Python libraries.
 #   scripts/setup.sh python     a Python: all that `make zipapp` and `make docs` need
-#   scripts/setup.sh check      the linters, for `make check`
+#   scripts/setup.sh engine     a cargo, and compiles the engine with it
+#   scripts/setup.sh check      that, and the linters, for `make check`
+#   scripts/setup.sh release    what `make release` needs
 #   scripts/setup.sh site       MkDocs, for `make docs-site`
 #   scripts/setup.sh runtime    what `make demo` needs: GDB, a compiler, libc's debug symbols
-#   scripts/setup.sh test       that, and what `make test` needs: an LLDB, small tools
+#   scripts/setup.sh test       that, and what `make test` needs: the engine, an LLDB, small tools
 #   scripts/setup.sh all        that, and what `make test-all` looks at: more LLDBs, allocators, machines, programs
 #   scripts/setup.sh --simulate LEVEL    asks apt whether it could, and does nothing
 # Says first what it will install and roughly how long that takes. Needs root only where a package is missing. What
@@ -50,9 +52,16 @@ cannot_have() {
     echo "$2" >>"$absent"
 }
 
+# Says so if anything is compiled. Only `make engine` fails without a cargo: most commands do without the engine.
+build_engine() {
+    scripts/engine.sh cargo >/dev/null 2>&1 || [ "$level" = engine ] || return 0
+    scripts/engine.sh build | tee "$work/compiled"
+    [ ! -s "$work/compiled" ] || done_something=yes
+}
+
 known_absent() { grep -qx -e "$1" "$absent"; }
 
-below=" $(levels "$level") " || die "usage: scripts/setup.sh [--simulate] [python|check|site|runtime|test|all]"
+below=" $(levels "$level") " || die "usage: scripts/setup.sh [--simulate] [python|engine|check|release|site|runtime|test|all]"
 done_something=
 absent=$work/absent
 : >"$absent"
@@ -64,7 +73,8 @@ done < <(needs) >"$work/missing"
 [ ! -s "$work/missing" ] || install_packages "$work/missing"
 [ -z "$simulate" ] || exit 0
 [ "$level" != all ] || unpack_lldbs
-if [ "$level" != python ]; then
+[[ "$below" != *" engine "* ]] || build_engine
+if [ "$level" != python ] && [ "$level" != engine ]; then
     make_venv
     # shellcheck disable=SC2046 # several words
     install_libraries $(extras "$level")
@@ -74,7 +84,10 @@ if [ "$level" != python ]; then
     fi
     cmp -s "$absent" $venv/absent || cp "$absent" $venv/absent
 fi
-if [ -n "$done_something" ]; then
+if [ "$level" = engine ]; then
+    # what was done has been said
+    exit 0
+elif [ -n "$done_something" ]; then
     say "done in $SECONDS s"
 else
     say "nothing to do$([ ! -s "$absent" ] || printf ' (not to be had here: %s)' "$(paste -sd ' ' "$absent")")"

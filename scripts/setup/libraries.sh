@@ -7,7 +7,7 @@ make_venv() {
     local wanted python
     wanted=$(gdb_python)
     # linters and the site go with any Python, but .venv is GDB's where there is one
-    [[ $level != check && $level != site ]] || wanted=${wanted:-$(python_version "$(base_python)")}
+    [[ $level != check && $level != release && $level != site ]] || wanted=${wanted:-$(python_version "$(base_python)")}
     [ -n "$wanted" ] || die "this gdb has no Python in it: gdb-minimal, or built without; arenascope needs one that has"
     # without pip: left by a venv that failed half-way
     [ "$(python_version "$venv/bin/python")" = "$wanted" ] && [ -e "$venv/bin/pip" ] && return
@@ -72,7 +72,7 @@ install_libraries() {
                     continue
                 fi
                 ;;
-            fleet | mcp | ray | test-all) install_each "$work/$extra" ;;
+            fleet | mcp | ray | release | test-all) install_each "$work/$extra" ;;
             *) quietly pip -r "$work/$extra" ;;
         esac
         cp "$work/$extra" "$venv/installed-$extra"

@@ -9,6 +9,7 @@
 needs() {
     cat <<'ROWS'
 python  hard python3
+engine  sure cargo        cargo-web cargo
 check   hard python3-venv
 runtime hard gdb
 runtime hard gcc
@@ -54,6 +55,14 @@ all     may  chromium
 all     may  libc++       libc\+\+-dev
 all     may  mimalloc     libmimalloc[0-9.]+(t64)?
 ROWS
+    # of no use to a cargo that is not the distribution's
+    case $(scripts/engine.sh cargo 2>/dev/null) in '' | /usr/bin/cargo)
+        cat <<'ROWS'
+lint    may  clippy       rust-web-clippy rust-clippy
+lint    may  rustfmt      rustfmt-web rustfmt
+ROWS
+        ;;
+    esac
     # cores and ELF files of other machines, made and run here
     [ "$(uname -m)" != x86_64 ] || cat <<'ROWS'
 all     sure gdb-multiarch
@@ -93,11 +102,13 @@ companions() {
 levels() {
     case $1 in
         python) echo python ;;
-        check) echo python check ;;
+        engine) echo python engine ;;
+        check) echo python check engine lint ;;
+        release) echo python check engine release ;;
         site) echo python check site ;;
         runtime) echo python check runtime ;;
-        test) echo python check runtime test ;;
-        all) echo python check runtime test all ;;
+        test) echo python check runtime engine test ;;
+        all) echo python check runtime engine lint test all ;;
         *) return 1 ;;
     esac
 }
@@ -106,10 +117,11 @@ levels() {
 extras() {
     case $1 in
         check) echo lint ;;
+        release) echo lint release ;;
         site) echo site ;;
         runtime) echo full ;;
         test) echo full test ;;
-        all) echo full test lint fleet mcp ray test-all site ;;
+        all) echo full test lint fleet mcp ray release test-all site ;;
     esac
 }
 
@@ -119,6 +131,8 @@ have() {
         aarch64 | powerpc | powerpc64le | riscv64 | s390x) compiles "$1-linux-gnu-gcc" ;;
         arm) compiles arm-linux-gnueabihf-gcc ;;
         binutils) command -v readelf ;;
+        cargo) scripts/engine.sh cargo ;;
+        clippy) with_cargo clippy-driver ;;
         gdb) [ -n "$(gdb_python)" ] && command -v gcore ;;
         gobject) pkg-config --exists gobject-2.0 ;;
         groff-base) command -v groff ;;
@@ -141,12 +155,19 @@ have() {
         qemu) command -v qemu-aarch64 ;;
         qemu-system) command -v qemu-system-aarch64 ;;
         redis) command -v redis-server ;;
+        rustfmt) with_cargo rustfmt ;;
         s390x-c++) compiles s390x-linux-gnu-g++ ;;
         sshd) [ -x /usr/sbin/sshd ] && command -v ssh ;;
         tcmalloc) library tcmalloc_minimal ;;
         xz-utils) command -v xz ;;
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
+}
+
+# Whether a tool is there beside the cargo that is used, and works there.
+with_cargo() {
+    local cargo
+    cargo=$(scripts/engine.sh cargo) && "${cargo%/*}/$1" --version
 }
 
 compiles() { echo 'int main(void) { return 0; }' | "$@" -x c - -o "$work/program"; }

@@ -20,6 +20,7 @@ from looks import ROOT, give_up, plain_environment
 from schemas import valid
 from subjects import Subject
 
+from arenascope import engine
 from arenascope.cli.engines.via import END, READY
 
 pytestmark = pytest.mark.xdist_group("via")
@@ -82,6 +83,17 @@ def test_a_document_is_what_the_host_would_say(tmp_path: Path) -> None:
     assert document["causes"] == expected["causes"]
     assert len(said) == 1
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_host_gets_the_engine_too() -> None:
+    """Loaded from memory there."""
+    if not engine.is_there():
+        pytest.skip("the engine is not built: make engine")
+    with Subject("bins") as subject:
+        found, _ = fleet(0, subject.pid, "--via", "env", "--command", "owners")
+    (document,) = found.values()
+    assert document["complete"]
+    assert document["owners"]
 
 
 def test_a_page_says_who_differs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from platforms import needs_the_lock
 from schemas import valid
 
 from arenascope.base import optional_libraries
+from arenascope.engine import INTERFACE, NAME
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURE = ROOT / "fixtures" / "build" / "bins"
@@ -75,6 +77,57 @@ def test_the_wheel_has_one_name_at_its_top(wheel):
     assert {"arenascope/doors/gdb/arena.py", "arenascope/doors/lldb/arena.py"} <= set(names)
     assert "arenascope/schema/arenascope.json" in names
     assert {f"arenascope/cli/completion/arenascope.{shell}" for shell in ("bash", "zsh", "fish")} <= set(names)
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("packaging")
+def test_the_wheel_has_the_engine_and_says_for_which_glibc(wheel, installed, process, tmp_path):
+    """The newest release that any of its symbols asks for, by readelf. Without a cargo it is for any machine."""
+    pid, _ = process
+    if subprocess.run([ROOT / "scripts" / "engine.sh", "cargo"], capture_output=True).returncode:
+        assert wheel.name.endswith("-py3-none-any.whl")
+        pytest.skip("no cargo here that is new enough: make engine says which")
+    library = zipfile.ZipFile(wheel).extract(f"arenascope/{NAME}", tmp_path)
+    needed = max(int(each) for each in re.findall(r"Name: GLIBC_2\.(\d+)", run("readelf", "-V", library).stdout))
+    assert wheel.name.endswith(f"-py3-none-manylinux_2_{max(17, needed)}_{os.uname().machine}.whl")
+    found = valid(json.loads(run(installed, "version", pid, "--json").stdout))["engine"]
+    assert found["interface"] == INTERFACE
+    assert Path(found["path"]).parent == Path(run(installed, "--gdb-path").stdout.strip()).parents[2]
+    assert valid(json.loads(run(installed, "owners", pid, "--json").stdout))["complete"]
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.xdist_group("packaging")
+def test_with_zig_the_engine_needs_only_an_old_glibc(monkeypatch):
+    monkeypatch.setitem(CLEAN, "PATH", f"{Path(sys.executable).parent}:{CLEAN['PATH']}")
+    if not Path(sys.executable).with_name("cargo-zigbuild").exists():
+        pytest.skip("no cargo-zigbuild here: make setup-release")
+    library = run(ROOT / "scripts" / "engine.sh", "portable").stdout.split("\n")[-2]
+    needed = {int(each) for each in re.findall(r"Name: GLIBC_2\.(\d+)", run("readelf", "-V", library).stdout)}
+    assert needed
+    assert max(needed) <= 17
+    found = ctypes.CDLL(library).arenascope_interface()
+    assert found == INTERFACE
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("packaging")
+def test_a_wheel_without_an_engine(process, tmp_path, monkeypatch):
+    """As where no cargo is: for any machine, and `version` says what to do."""
+    pid, folder = process
+    monkeypatch.setitem(CLEAN, "ARENASCOPE_ENGINE", "none")
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so")]
+    monkeypatch.delitem(CLEAN, "ARENASCOPE_ENGINE")
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    run(tmp_path / "venv" / "bin" / "pip", "install", "-q", "--no-deps", wheel)
+    command = tmp_path / "venv" / "bin" / "arenascope"
+    assert run(command, "info", pid).stdout == (folder / "info.xml").read_text()
+    assert "\nengine: not built (install cargo, " in run(command, "version", pid).stdout
+    assert "install cargo, " in run(command, "owners", pid, status=2).stderr
 
 
 @pytest.mark.full

@@ -26,7 +26,7 @@ def run(*command: object, status: int = 0, **environment: str) -> subprocess.Com
         env={**os.environ, **environment},
         cwd="/",
         stdin=subprocess.DEVNULL,
-        timeout=300,
+        timeout=500,
     )
     assert done.returncode == status, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
@@ -98,6 +98,8 @@ def metadata_of(wheel: Path) -> email.message.Message:
 
 
 @pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.timeout(1200)  # each compiles the engine for two processors
 @pytest.mark.needs_network
 @pytest.mark.xdist_group("packaging")
 def test_two_releases_of_a_commit_are_equal(releases: list[Path]) -> None:
@@ -107,6 +109,7 @@ def test_two_releases_of_a_commit_are_equal(releases: list[Path]) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1200)
 @pytest.mark.xdist_group("packaging")
 def test_what_an_index_shows(releases: list[Path], tmp_path: Path) -> None:
     """Of the sdist, once the project's address is set: the wheel has URLs, and no link of README's is relative."""

@@ -16,6 +16,7 @@ from arenascope.sources.target import (
     ByteOrder,
     FieldPlace,
     Image,
+    MemoryPiece,
     Region,
     RegisterSets,
     StructInfo,
@@ -146,6 +147,12 @@ class FakeTarget:
 
     def register_sets(self) -> Sequence[RegisterSets]:
         return ()
+
+    def stop_if_asked(self) -> None:
+        pass
+
+    def pieces(self, start: int, end: int) -> Optional[Sequence[MemoryPiece]]:
+        return None
 
     def window(self, address: int) -> Optional[View]:
         return None

@@ -621,7 +621,7 @@ def test_which_words_of_typed_blocks_hold_pointers(program: Program) -> None:
     program.variable("hider", types.to(hider), hidden)
     program.variable("all", pairs, body, 10)
     found = program.named([Pairs(pairs, types.to(node))])
-    table = StaleWords(found.blocks, 8)
+    table = StaleWords(found.blocks.engine, 8)
     declare(found, table, Session(program.image.target()).memory)
 
     def counts(name: str, offset: int) -> bool:
@@ -644,6 +644,6 @@ def test_elements_may_lie_in_front_of_the_first(program: Program) -> None:
     program.variable("all", pairs, body, 12)
     found = program.named([Pairs(pairs, types.to(node), front=16)])
     assert program.sure("body") == "node *[]"
-    table = StaleWords(found.blocks, 8)
+    table = StaleWords(found.blocks.engine, 8)
     declare(found, table, Session(program.image.target()).memory)
     assert table.why(body, program.number("body")) == COUNTS

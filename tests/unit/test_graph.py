@@ -5,24 +5,23 @@ from __future__ import annotations
 import itertools
 import random
 from array import array
+from bisect import bisect_right
 from typing import Sequence
 
 import pytest
-from marks import full_after
 
 from arenascope.base import optional_libraries
-from arenascope.blocks.graph.blocks import FLAGS, Marks, SpanMark
-from arenascope.blocks.graph.dominators import Dominators, dominators, lumps
-from arenascope.blocks.graph.edges import Further, Graph, Spread, with_more, without
-from arenascope.blocks.graph.encodings import WordWindow, decoded
+from arenascope.base.worker_pool import Unseen
+from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, Marks, SpanMark
+from arenascope.blocks.graph.components import lumps
+from arenascope.blocks.graph.edges import Further, Graph, with_more
 from arenascope.blocks.graph.holders import costs_of_each
-from arenascope.blocks.graph.leaks import marked
-from arenascope.blocks.graph.owners import MOST, NONE, Common, SharedBlock, Tops
+from arenascope.blocks.graph.leads import Lead, main_holders
 from arenascope.blocks.graph.returns import by_kind
 from arenascope.blocks.graph.root_pointers import Seed
 from arenascope.blocks.pointer_finder import FastFinder, Finder, finder_of
-from arenascope.sources.memory import Memory
-from arenascope.sources.target import Span
+from arenascope.engine import ENCODINGS, EdgeTable, EngineImage, places_of, sum_at
+from arenascope.sources.target import MemoryPiece, Span
 
 AT = 0x7F0000400000
 
@@ -65,22 +64,43 @@ def test_no_word_leads_into_no_range() -> None:
     assert list(FastFinder(numpy, (), (), 8).hits(array("Q", [0, 1, 2, 1 << 40]))) == []
 
 
-@pytest.mark.parametrize("by", ["python", "numpy", "upper halves"])
-def test_what_words_may_mean(by: str) -> None:
-    reason = "numpy is not installed: scripts/setup.sh installs it"
-    numpy = pytest.importorskip("numpy", reason=reason) if by != "python" else None
-    tops = [Span(0x5555, 0x5556)] if by == "upper halves" else None
-    target = 0x5555_1234_5678
+@pytest.mark.parametrize("spread", [1 << 12, 1 << 22, 1 << 30, 1 << 34, 1 << 42])
+@pytest.mark.parametrize("word", [8, 4])
+def test_every_pointer_to_a_block(spread: int, word: int) -> None:
+    """Of blocks that lie close together or not."""
+    rng = random.Random(spread)
+    base = 0x5500_0000_0000 if word == 8 else 0x5500_0000
+    spread = min(spread, 1 << 30) if word == 4 else spread
+    starts = sorted({rng.randrange(base, base + spread, 16) for _ in range(400)})
+    ends = [min(start + rng.randrange(8, 4000), after - 1) for start, after in zip(starts, [*starts[1:], 1 << 63])]
+    values = [each + rng.randrange(-20, 4020) for each in starts for _ in range(20)]
+    values += [*starts, *ends, *(rng.getrandbits(8 * word) for _ in range(200)), 0, (1 << 8 * word) - 1]
+    rng.shuffle(values)
+    code = "Q" if word == 8 else "I"
+    engine = EngineImage(word, "little")
+    engine.set_memory([MemoryPiece(AT, word * len(values), memoryview(array(code, values)).cast("B"))])
+    engine.set_blocks(array("Q", starts), array("Q", ends), array("Q", [0] * len(starts)))
+    found = [*engine.pointers([Span(AT, AT + word * len(values))], Unseen())]
+    truth = []
+    for index, value in enumerate(values):
+        at = bisect_right(starts, value) - 1
+        if at >= 0 and value <= ends[at]:
+            past = value - starts[at]
+            truth.append((AT + index * word, value, at << FLAGS | (past > 0) * INSIDE | (past > 32) * DEEP, 0))
+    assert found == truth
+
+
+def test_what_words_may_mean() -> None:
+    target = 0x5555_1234_5670
     values = [target | 0xABCD << 48, target << 16 | 0x77, 0, 0, target - (AT + 4 * 8) & (1 << 64) - 1, 0]
     data = bytearray(array("Q", values).tobytes())
     data[19:27] = target.to_bytes(8, "little")
-    memory = Memory(lambda address, size: bytes(data)[address - AT :][:size].ljust(size, b"\0"), 8, "little")
-    found = {
-        (each.encoding, each.address + 8 * each.place(index))
-        for each in decoded(WordWindow(AT, memoryview(bytes(data)).cast("Q")), memory, numpy, tops)
-        for index, value in enumerate(each.words)
-        if value == target
-    }
+    engine = EngineImage(8, "little")
+    engine.set_memory([MemoryPiece(AT, len(data), memoryview(data))])
+    engine.set_blocks(array("Q", [target]), array("Q", [target + 8]), array("Q", [32]))
+    rows = [*engine.encoded(array("I", [0]), [Span(AT, AT + len(data))], Unseen())]
+    again = [*engine.encoded_to(Span(target, target + 8), [Span(AT, AT + len(data))], Unseen())]
+    found = {(ENCODINGS[each.encoding], each.address) for each in rows if each.value == target}
     assert found == {
         ("tagged", AT),
         ("shifted", AT + 8),
@@ -88,6 +108,7 @@ def test_what_words_may_mean(by: str) -> None:
         ("relative", AT + 32),
         ("unaligned", AT + 10),
     }
+    assert again == rows
 
 
 def test_marks_lie_over_each_other() -> None:
@@ -115,16 +136,23 @@ def reached(targets: dict[int, list[int]], without: int) -> set[int]:
     return seen
 
 
-def is_told(targets: dict[int, list[int]], found: Dominators) -> None:
+def is_told(targets: dict[int, list[int]], nodes: Sequence[int], above_places: Sequence[int]) -> None:
     """A node stands above all that cannot be reached without it; the last of them is the one that is told."""
     all_ = reached(targets, -1)
     over = {node: {each for each in all_ if node not in reached(targets, each)} - {node} for node in all_}
-    assert sorted(found.nodes) == sorted(all_)
-    above = {node: found.nodes[at] for node, at in zip(found.nodes, found.above)}
-    for place, at in enumerate(found.above[1:], 1):
+    assert sorted(nodes) == sorted(all_)
+    above = {node: nodes[at] for node, at in zip(nodes, above_places)}
+    for place, at in enumerate(above_places[1:], 1):
         assert at < place
     for node in all_ - {0}:
         assert over[node] == {above[node]} | over[above[node]], (targets, node)
+
+
+def graph_of(targets: Sequence[Sequence[int]], seeds: Sequence[Seed] = ()) -> Graph:
+    """Of blocks with these edges."""
+    offsets = array("Q", itertools.accumulate(map(len, targets), initial=0))
+    table = EdgeTable.of(offsets, array("I", itertools.chain.from_iterable(targets)))
+    return Graph(range(len(targets)), table, seeds)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -132,37 +160,40 @@ def test_dominators_are_what_deletion_shows(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(20):
         count = rng.randrange(1, 24)
-        targets = {node: [rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))] for node in range(count)}
-        is_told(targets, dominators(count, targets.__getitem__))
-
-
-@pytest.mark.parametrize("seed", full_after(15, range(50)))
-def test_numpy_tells_the_same_dominators(seed: int) -> None:
-    """Of graphs with owners, after few passes of each kind or all that get any further; met many at a time or not."""
-    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    from arenascope.blocks.graph.dominators import dominators_at_once
-
-    rng = random.Random(seed)
-    for round_ in range(20):
-        count = rng.randrange(1, 24)
         of = [[rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))] for _ in range(count)]
         held = [[rng.randrange(count) for _ in range(rng.randrange(4))] for _ in range(rng.randrange(4))]
-        offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
-        edges = array("I", [to << FLAGS | rng.randrange(2) for each in of for to in each])
-        graph = Graph(range(count), offsets, edges, (), numpy=numpy)  # type: ignore[arg-type]
+        graph = graph_of([[to << FLAGS | rng.randrange(2) for to in each] for each in of])
         first = 1 + len(held)
         lists = [[*range(1, first)], *([to + first for to in each] for each in (*held, *of))]
-        worth, patience = (1, 1 << 30)[round_ % 2], (1, 2, 3, 1 << 30)[round_ % 4]
-        parents = array("i", [-1]) * count
-        Spread(graph, bytearray(count), parents, many=round_ % 3).mark([to for each in held for to in each], 1)
-        found = dominators_at_once(numpy, graph, held, parents, worth=worth, patience=patience)
-        is_told(dict(enumerate(lists)), found)
-        marks = [bytearray(count), bytearray(count)]
-        begin = held[0] if held else []
-        for many, each in zip((0, 1 << 30), marks):
-            Spread(graph, each, many=many).mark(begin, 2, starts_only=True)
-            Spread(graph, each, many=many).mark(begin, 3)
-        assert marks[0] == marks[1]
+        offsets = array("Q", itertools.accumulate(map(len, held), initial=0))
+        found = graph.table.dominators(offsets, array("I", itertools.chain.from_iterable(held)), Unseen())
+        is_told(dict(enumerate(lists)), *found)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_hangs_on_some_blocks(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randrange(1, 24)
+    edges = [[rng.randrange(count) << FLAGS | rng.randrange(2) for _ in range(rng.randrange(4))] for _ in range(count)]
+    graph, first = graph_of(edges), rng.sample(range(count), rng.randrange(count))
+    for starts_only in (False, True):
+        met, todo = set[int](), [*first]
+        while todo:
+            block = todo.pop()
+            if block not in met:
+                met.add(block)
+                todo += [each >> FLAGS for each in edges[block] if not (starts_only and each & INSIDE)]
+        marks, parents = bytearray(count), array("i", [-1]) * count
+        found = graph.mark(first, marks, 2, starts_only, parents)
+        assert {*found} == met == {block for block, mark in enumerate(marks) if mark == 2}
+        assert len(found) == len(met)
+        for block in met:
+            assert block in first or any(each >> FLAGS == block for each in edges[parents[block]])
+        led = {block for block in met if any(each & INSIDE and not marks[each >> FLAGS] for each in edges[block])}
+        assert {*graph.table.leading_inside(marks, 2)} == led
+        for block in range(count):
+            sources = {at for at, each in enumerate(edges) if any(edge >> FLAGS == block for edge in each)}
+            assert [*graph.table.leading_to(block)] == sorted(sources)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -171,12 +202,8 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
     every, count = 40, rng.randrange(1, 30)
     nodes = array("I", sorted(rng.sample(range(every), count)))
     edges = [[rng.randrange(every) << FLAGS | rng.randrange(2) for _ in range(rng.randrange(3))] for _ in range(every)]
-    offsets = array("Q", itertools.accumulate(map(len, edges), initial=0))
-    told = []
-    for numpy, starts_only in itertools.product({None, optional_libraries.load("numpy")}, (False, True)):
-        flat = array("I", itertools.chain.from_iterable(edges))
-        graph = Graph(range(every), offsets, flat, (), numpy=numpy)  # type: ignore[arg-type]
-        found = lumps(graph, nodes, starts_only)
+    for starts_only in (False, True):
+        found = lumps(graph_of(edges), nodes, starts_only)
         assert sorted(found.blocks()) == [*nodes]
         others = {lump.head: set(lump.others) for lump in found.hanging()}
         assert set(others) <= set(found.heads)
@@ -190,61 +217,54 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
         # and something leads to each of the others
         for below in others.values():
             assert all(any(edge >> FLAGS == each for node in nodes for edge in edges[node]) for each in below)
-        told.append((starts_only, [*found.heads], [(lump.head, [*lump.others]) for lump in found.hanging()]))
-    # with numpy as without
-    assert all(told[0:2] == told[at : at + 2] for at in range(0, len(told), 2))
 
 
-def test_runs_of_marks_are_found() -> None:
+def test_where_a_number_stands_and_what_is_there() -> None:
     rng = random.Random(1)
-    for mark in (0, 1, 2, ord("+")):
-        marks = bytearray(rng.choice((0, 1, 2, ord("+"))) for _ in range(rng.randrange(300)))
-        assert [*marked(marks, mark)] == [at for at, each in enumerate(marks) if each == mark]
+    for value, code in ((0, "B"), (2, "B"), (-1, "i"), (48, "Q")):
+        values = array(code, [rng.choice((value, 1, 7)) for _ in range(rng.randrange(300))])
+        assert [*places_of(value, values)] == [at for at, each in enumerate(values) if each == value]
+    assert sum_at(array("Q", [1 << 40, 2, 3]), array("I", [0, 2, 2])) == (1 << 40) + 6
 
 
-@pytest.mark.parametrize("by", ["numpy", "hand"])
-def test_who_leads_to_what_several_do(by: str) -> None:
-    """Against every owner followed by itself: of what none of them alone leads to."""
-    numpy = optional_libraries.load("numpy") if by == "numpy" else None
-    if by == "numpy" and numpy is None:
-        pytest.skip("numpy is not installed: scripts/setup.sh installs it")
+def test_who_holds_what_alone_and_with_others() -> None:
+    """Against every owner followed by itself."""
     met = 0
-    for seed in range(100):
+    for seed in range(200):
         rng = random.Random(seed)
         count = rng.randrange(1, 24)
         of = [[rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3)))] for _ in range(count)]
         held = [[rng.randrange(count) for _ in range(rng.randrange(3))] for _ in range(rng.choice((2, 3, 6, 12)))]
-        owners, first = len(held), len(held) + 1
-        lists = [[*range(1, first)], *([to + first for to in each] for each in (*held, *of))]
-        tree = dominators(len(lists), lists.__getitem__)
-        over = {node: tree.nodes[at] for node, at in zip(tree.nodes, tree.above)}
-        shared = [node - first for node in tree.nodes if node >= first and over[node] == 0]
-        tops = array("i", [NONE]) * count
-        for node in tree.nodes[1:]:
-            top = node
-            while over[top]:
-                top = over[top]
-            if node >= first:
-                tops[node - first] = top - 1 if top < first else owners + shared.index(top - first)
-        offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
-        edges = array("I", [to << FLAGS for each in of for to in each])
-        graph = Graph(range(count), offsets, edges, (), numpy=numpy)  # type: ignore[arg-type]
-        sizes = [rng.randrange(32, 512, 16) for _ in shared]
-        common = Common(graph, Tops(held, [SharedBlock(*each) for each in zip(shared, sizes)], tops))
+        sizes = array("Q", [rng.randrange(32, 512, 16) for _ in range(count)])
+        graph = graph_of([[to << FLAGS for to in each] for each in of])
+        leads = [Lead(0, owner, block << FLAGS) for owner, each in enumerate(held) for block in each]
+        main = main_holders(graph, leads)
+        offsets = array("Q", itertools.accumulate(map(len, held), initial=0))
+        blocks = array("I", itertools.chain.from_iterable(held))
+        found = graph.table.ownership(offsets, blocks, sizes, main.whose, main.ties, Unseen())
         # each owner is asked by itself what it leads to
-        leads = [reached({**dict(enumerate(lists)), 0: [owner + 1]}, -1) for owner in range(owners)]
-        sums: dict[frozenset[int], int] = {}
-        for at, (block, size) in enumerate(zip(shared, sizes)):
-            truth = frozenset(owner for owner in range(owners) if block + first in leads[owner])
-            found = common.of([at])
-            assert truth.issuperset(found.owners)
-            if found.whole:
-                assert truth == {*found.owners}
-                sums[truth] = sums.get(truth, 0) + size
-            else:
-                assert len(truth) >= len(found.owners) == MOST
-            met += 1
-        assert common.sums() == sums
+        lists = {block + 1: [to + 1 for to in each] for block, each in enumerate(of)}
+        reach = [reached({**lists, 0: [block + 1 for block in each]}, -1) for each in held]
+        leading = [frozenset(owner for owner, each in enumerate(reach) if block + 1 in each) for block in range(count)]
+        nobody = len(held)
+        groups = [frozenset(group) for group, _ in found.jointly]
+        for block, owners in enumerate(leading):
+            assert found.whose[block] in (owners or {nobody})
+            if len(owners) == 1:
+                assert found.lead[block] == 1
+            elif owners:
+                assert found.lead[block] == (2 + groups.index(owners) if owners in groups else 0) or len(owners) >= 8
+                met += 1
+        for owner, row in enumerate(found.rows):
+            mine = [block for block in range(count) if found.whose[block] == owner]
+            alone = [block for block in mine if len(leading[block]) < 2]
+            assert (row.blocks, row.bytes) == (len(mine), sum(map(sizes.__getitem__, mine)))
+            assert (row.alone_blocks, row.alone_bytes) == (len(alone), sum(map(sizes.__getitem__, alone)))
+            others = frozenset().union(*(leading[block] for block in mine)) - {owner}
+            assert others.issuperset(row.others)
+        for group, size in found.jointly:
+            # some others may have been met first
+            assert size == sum(sizes[block] for block in range(count) if leading[block] == {*group}) or len(group) >= 8
     assert met > 100
 
 
@@ -252,43 +272,25 @@ def test_who_leads_to_what_several_do(by: str) -> None:
 def test_some_pointers_more(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randrange(1, 30)
-    of = [[rng.randrange(count) for _ in range(rng.choice((0, 1, 2, 5)))] for _ in range(count)]
-    more = [Further(rng.randrange(count), rng.randrange(count)) for _ in range(rng.choice((0, 1, 40)))]
-    offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
-    edges = array("I", itertools.chain.from_iterable(of))
+    of = [[rng.randrange(count) << FLAGS for _ in range(rng.choice((0, 1, 2, 5)))] for _ in range(count)]
+    more = [Further(rng.randrange(count), rng.randrange(count) << FLAGS) for _ in range(rng.choice((0, 1, 40)))]
     old, new = Seed(0, 16, 0), Seed(1, 32, 0)
     expected = [sorted([*each, *(edge for source, edge in more if source == block)]) for block, each in enumerate(of)]
-    for numpy in (None, optional_libraries.load("numpy")):
-        graph = Graph(range(count), offsets, edges, [old], numpy=numpy)  # type: ignore[arg-type]
-        found = with_more(graph, [new], more)
-        assert [sorted(map(int, found.of(block))) for block in range(count)] == expected
-        assert found.seeds == [old, new]
-        assert graph.seeds == [old]
+    graph = graph_of(of, [old])
+    found = with_more(graph, [new], more)
+    assert [sorted(found.of(block)) for block in range(count)] == expected
+    assert found.seeds == [old, new]
+    assert graph.seeds == [old]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_some_pointers_less(seed: int) -> None:
-    rng = random.Random(seed)
-    of = [rng.sample(range(100), rng.choice((0, 1, 2, 5))) for _ in range(rng.randrange(1, 30))]
-    offsets = array("Q", [0, *itertools.accumulate(map(len, of))])
-    edges = array("I", itertools.chain.from_iterable(of))
-    places = sorted(rng.sample(range(len(edges)), len(edges) // rng.choice((1, 2, 5))))
-    left = [[edge for at, edge in enumerate(row, first) if at not in places] for row, first in zip(of, offsets)]
-    for numpy in (None, optional_libraries.load("numpy")):
-        graph = Graph(range(len(of)), offsets, edges, [Seed(0, 16, 0)], numpy=numpy)  # type: ignore[arg-type]
-        found = without(graph, places)
-        assert [[*map(int, found.of(block))] for block in range(len(of))] == left
-        assert found.seeds == graph.seeds
-
-
-def test_who_leads_to_a_trifle_is_not_named_for_all() -> None:
+def test_who_leads_to_a_trifle_is_not_named() -> None:
     """Two hold a great deal together, a third one a little of it with the first."""
-    graph = Graph(range(2), array("Q", [0, 0, 0]), array("I"), (), numpy=None)  # type: ignore[arg-type]
-    common = Common(graph, Tops([[0, 1], [0], [1]], [SharedBlock(0, 1 << 20), SharedBlock(1, 96)], array("i", [3, 4])))
-    assert common.of([0, 1]) == ([0, 1], False)
-    assert common.of([0]) == ([0, 1], True)
-    assert common.of([1]) == ([0, 2], True)
-    assert common.large() == {frozenset({0, 1})}
+    graph, sizes = graph_of([[], []]), array("Q", [1 << 20, 96])
+    offsets, blocks = array("Q", [0, 2, 3, 4]), array("I", [0, 1, 0, 1])
+    main = (array("i", [0, 0]), array("i", [1, 2]))
+    found = graph.table.ownership(offsets, blocks, sizes, *main, Unseen())
+    assert (found.rows[0].others, found.rows[0].whole) == ([1], False)
+    assert found.jointly == [([0, 1], 1 << 20), ([0, 2], 96)]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -6,18 +6,19 @@ from array import array
 
 import pytest
 
-from arenascope.blocks.graph.blocks import LiveBlocks
-from arenascope.blocks.graph.dominators import Lumps
+from arenascope.blocks.graph.blocks import given_blocks
+from arenascope.blocks.graph.components import Lumps
 from arenascope.blocks.graph.leaks import BlockTally, LeakRow, Leaks
 from arenascope.present.screens.leaks import lines
 from arenascope.present.shared_text.text import Style
 
-BLOCKS = LiveBlocks(array("Q"), array("Q"), array("Q"), ())
+NONE = Lumps((), (), (), ())
+BLOCKS = given_blocks(8, array("Q"), array("Q"), array("Q"))
 
 
 def headings(*rows: LeakRow) -> list[str]:
     """The row of names at 80 columns."""
-    leaks = Leaks(Lumps(array("I")), Lumps(array("I")), BlockTally(0, 0), {}, BlockTally(0, 0), ())
+    leaks = Leaks(NONE, NONE, BlockTally(0, 0), {}, BlockTally(0, 0), ())
     shown = list(lines(Style(width=80), BLOCKS, leaks, rows, limit=9, with_possible=True))
     (above,) = [line for line, rule in zip(shown, shown[1:]) if rule.startswith("--")]
     return [each.strip() for each in above.split("  ") if each]

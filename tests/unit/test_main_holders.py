@@ -1,4 +1,4 @@
-"""Each block's main holder: against all ways to it, with numpy and without."""
+"""Each block's main holder: against all ways to it."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Iterator, Sequence
 
 import pytest
 
-from arenascope.base import optional_libraries
 from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
 from arenascope.blocks.graph.edges import Graph, lasting
 from arenascope.blocks.graph.leads import STALE_RANK, Lead, MainHolders, Owner, main_holders, stale_leads
-from arenascope.blocks.graph.stale_words import Collected
+from arenascope.blocks.graph.stale_words import StaleEdges
+from arenascope.engine import EdgeTable
 
 FEW, RANKS = 14, 3
 Way = tuple[int, int, int]
 """The rank of whoever leads there, how many insides it takes, how many steps."""
 
 
-def some_graph(rng: random.Random, numpy: bool, stale: Sequence[int] = (0,)) -> Graph:
+def some_graph(rng: random.Random, stale: Sequence[int] = (0,)) -> Graph:
     """`stale`: what an edge may be marked with besides."""
-    offsets, edges, found = array("Q", [0]), array("I"), Collected()
+    offsets, edges, found = array("Q", [0]), array("I"), list[tuple[int, int, int, int]]()
     for block in range(FEW):
         edges.extend(sorted(edge(rng) | rng.choice(stale) for _ in range(rng.randrange(4))))
         for at in range(offsets[-1], len(edges)):
             if edges[at] & STALE:
-                found.add(at, block, edges[at], 1)
+                found.append((at, block, edges[at], 1))
         offsets.append(len(edges))
-    library = optional_libraries.load("numpy") if numpy else None
-    return Graph(range(FEW), offsets, edges, [], numpy=library, stale=found.in_order())  # type: ignore[arg-type]
+    stale_edges = StaleEdges(*zip(*found)) if found else None
+    return Graph(range(FEW), EdgeTable.of(offsets, edges), [], stale_edges)  # type: ignore[arg-type]
 
 
 def all_that_leads(graph: Graph, leads: Sequence[Lead], without: int) -> set[int]:
@@ -73,13 +73,12 @@ def best_ways(graph: Graph, leads: Sequence[Lead]) -> Iterator[tuple[int, dict[i
     yield from enumerate(best)
 
 
-@pytest.mark.parametrize("numpy", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_the_best_way_wins(seed: int, numpy: bool) -> None:
+def test_the_best_way_wins(seed: int) -> None:
     rng = random.Random(seed)
-    graph = some_graph(rng, numpy)
+    graph = some_graph(rng)
     leads = some_leads(rng)
-    found = main_holders(graph, leads, many=0 if numpy else FEW)
+    found = main_holders(graph, leads)
     for block, ways in best_ways(graph, leads):
         if not ways:
             assert (found.whose[block], found.parents[block], found.ties[block]) == (NOBODY, NOBODY, NOBODY)
@@ -98,12 +97,11 @@ def test_the_best_way_wins(seed: int, numpy: bool) -> None:
             assert any(to >> FLAGS == block for to in graph.of(parent))
 
 
-@pytest.mark.parametrize("numpy", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_there_for_a_moment_counts_for_itself_alone(seed: int, numpy: bool) -> None:
+def test_what_is_there_for_a_moment_counts_for_itself_alone(seed: int) -> None:
     """And for what is held by worse; a stale word's edge not at all."""
     rng = random.Random(seed)
-    graph = some_graph(rng, numpy, stale=(0, 0, STALE) if seed % 2 else (0,))
+    graph = some_graph(rng, stale=(0, 0, STALE) if seed % 2 else (0,))
     passing = bytes(rng.randrange(3) for _ in range(FEW))
     found = lasting(graph, passing)
     for block in range(FEW):
@@ -112,12 +110,11 @@ def test_what_is_there_for_a_moment_counts_for_itself_alone(seed: int, numpy: bo
         assert [*map(int, found.of(block))] == left
 
 
-@pytest.mark.parametrize("numpy", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_a_stale_word_holds_what_nothing_else_does(seed: int, numpy: bool) -> None:
+def test_a_stale_word_holds_what_nothing_else_does(seed: int) -> None:
     """That is all that can be reached by any word and not without these; whose it is the block tells that has it."""
     rng = random.Random(seed)
-    graph, leads = some_graph(rng, numpy, stale=(0, 0, STALE)), some_leads(rng)
+    graph, leads = some_graph(rng, stale=(0, 0, STALE)), some_leads(rng)
     owners = [Owner("global", f"g_{number}") for number in range(5)]
     held = all_that_leads(graph, leads, STALE)
 
@@ -125,7 +122,7 @@ def test_a_stale_word_holds_what_nothing_else_does(seed: int, numpy: bool) -> No
         assert {block for block, owner in enumerate(found.whose) if owner != NOBODY} == held
         return [*stale_leads(graph, owners, found)]
 
-    found = main_holders(graph, leads, stale, many=0 if numpy else FEW)
+    found = main_holders(graph, leads, stale)
     every = all_that_leads(graph, leads, 0)
     assert {block for block, owner in enumerate(found.whose) if owner != NOBODY} == every
     for block in every:

@@ -1,4 +1,4 @@
-"""The table of words that can hold no pointer: against its rows asked one by one, and as numpy tells it."""
+"""The table of words that can hold no pointer: against its rows asked one by one."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Optional, Sequence
 
 import pytest
 
-from arenascope.base import optional_libraries
 from arenascope.base.errors import MemoryReadError
 from arenascope.base.model import STALE
-from arenascope.blocks.graph.blocks import BlockStretch, put_in_order
+from arenascope.blocks.graph.blocks import LiveBlocks, given_blocks
 from arenascope.blocks.graph.stale_rows import StalePointer, buffers, unset_words, unused_entries
-from arenascope.blocks.graph.stale_words import NO_BLOCK, Collected, PointerWords, StaleWords, why_text
+from arenascope.blocks.graph.stale_words import NO_BLOCK, PointerWords, StaleEdges, StaleWords, why_text
+from arenascope.engine import StaleRows
 from arenascope.present.screens.refs import STALE_WORDS
 from arenascope.sources.memory import Memory
 
 BEGIN, MOST = 0x5600_0000_0000, 40
 
 
-def blocks_of(rng: random.Random, word: int) -> BlockStretch:
-    stretch, at = BlockStretch(), BEGIN if word == 8 else 0x5600_0000
+def blocks_of(rng: random.Random, word: int) -> LiveBlocks:
+    rows, at = [], BEGIN if word == 8 else 0x5600_0000
     for _ in range(MOST):
         size = 2 * word * rng.randrange(2, 12)
-        stretch.add(at, at + size - word, size)
+        rows.append((at, at + size - word, size))
         at += size + 2 * word * rng.randrange(3)
-    return stretch
+    return given_blocks(word, *(array("Q", column) for column in zip(*rows)))
 
 
 def layout_of(rng: random.Random, word: int) -> PointerWords:
@@ -43,16 +43,12 @@ def expected(past: int, layout: PointerWords, used: int) -> Optional[str]:
     return None if within >= 0 and within % layout.size in layout.offsets else layout.why
 
 
-@pytest.mark.parametrize("by", ["python", "numpy"])
 @pytest.mark.parametrize("word", [8, 4])
 @pytest.mark.parametrize("seed", range(20))
-def test_every_word_is_as_its_row_says(seed: int, word: int, by: str) -> None:
-    numpy = optional_libraries.load("numpy") if by == "numpy" else None
-    if by == "numpy" and numpy is None:
-        pytest.skip("numpy is not installed: scripts/setup.sh installs it")
+def test_every_word_is_as_its_row_says(seed: int, word: int) -> None:
     rng = random.Random(seed)
-    blocks = put_in_order([blocks_of(rng, word)])
-    table = StaleWords(blocks, word, numpy)
+    blocks = blocks_of(rng, word)
+    table = StaleWords(blocks.engine, word)
     kept: dict[int, tuple[PointerWords, int]] = {}
     free = set(range(MOST))
     for _ in range(rng.randrange(4)):
@@ -82,31 +78,20 @@ def test_every_word_is_as_its_row_says(seed: int, word: int, by: str) -> None:
         for (address, number), is_odd in zip(words, odd)
     ]
     assert [why_text(table.why(*each, is_odd)) for each, is_odd in zip(words, odd)] == truth
-    assert all(table.touched[number] for (_, number), why in zip(words, truth) if why not in (None, "low-number"))
-    if numpy is not None:
-        addresses, numbers = (numpy.array(each, dtype=numpy.uint64) for each in zip(*words))
-        whys = table.whys(numpy, addresses, numbers.astype(numpy.int64), numpy.array(odd))
-        assert whys is not None
-        assert [why_text(each) for each in whys.tolist()] == truth
 
 
 def test_a_range_may_lie_anywhere() -> None:
     """In no block, or across some of them."""
-    blocks = put_in_order([blocks_of(random.Random(0), 8)])
-    table = StaleWords(blocks, 8)
+    blocks = blocks_of(random.Random(0), 8)
+    table = StaleWords(blocks.engine, 8)
     table.exclude(16, 64, "popped-stack")
     table.exclude(blocks.starts[3], blocks.starts[6], "text")
     assert [table.why(address, NO_BLOCK) > 0 for address in (8, 16, 56, 64)] == [False, True, True, False]
-    assert all(table.touched[3:6])
-    assert not any(table.touched[6:])
 
 
 def test_what_was_found_is_in_order() -> None:
-    found = Collected()
-    rows: Sequence[tuple[int, int, int, int]] = [(80, 1, 8, 2), (16, NO_BLOCK, 16, 1), (96, 2, 24, 3)]
-    for row in rows:
-        found.add(*row)
-    stale = found.in_order()
+    rows: Sequence[tuple[int, int, int, int]] = [(80, 1, 8, 2), (96, 2, 24, 3), (16, NO_BLOCK, 16, 1)]
+    stale = StaleEdges.of(StaleRows(*zip(*rows[:2])), rows[2:])
     assert [*zip(stale.addresses, stale.sources, stale.edges, stale.whys)] == sorted(rows)
     assert [stale.why(address) for address in (8, 16, 80, 88, 96, 104)] == [0, 1, 2, 0, 3, 0]
 
@@ -205,11 +190,10 @@ def test_what_is_no_stream() -> None:
 )
 def test_entries_of_the_loader(begin: int, count: int, room: int, unused: Optional[tuple[int, int]]) -> None:
     """struct dlfo_mappings_segment two words into its block of thirty."""
-    stretch = BlockStretch()
-    stretch.add(AT, AT + 8 * 30, 8 * 31)
+    blocks = given_blocks(8, array("Q", [AT]), array("Q", [AT + 8 * 30]), array("Q", [8 * 31]))
     memory = memory_of([0, 0, 0, begin, count, room, *range(24)])
     pointer = StalePointer(64, AT + 16, 0)
-    assert unused_entries(memory, "x86_64", put_in_order([stretch]), pointer) == unused
+    assert unused_entries(memory, "x86_64", blocks, pointer) == unused
 
 
 def test_each_reason_has_words() -> None:

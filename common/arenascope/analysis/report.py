@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import accumulate, repeat
 from operator import add, le
-from types import ModuleType
 from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 from ..base.model import HUGE_PAGES, SHARED_MEMORY, Arena, Range
@@ -14,7 +13,7 @@ from .params import MMAP_THRESHOLD
 from .trim import ArenaTrim, Chunk
 
 if TYPE_CHECKING:
-    from ..base.array_types import Numbers
+    pass
 
 
 def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
@@ -123,7 +122,6 @@ class Present:
     def __init__(self, spans: Sequence[Span]) -> None:
         self._spans = spans
         self._starts = [span.start for span in spans]
-        self._arrays: Optional[tuple[Numbers, Numbers, Numbers]] = None
         self._before = [0, *accumulate(span.end - span.start for span in spans)]
 
     def within(self, start: int, end: int) -> int:
@@ -135,26 +133,6 @@ class Present:
             return 0
         span = self._spans[at - 1]
         return self._before[at - 1] + min(address, span.end) - span.start
-
-    def at_once(self, numpy: ModuleType, starts: Numbers, ends: Numbers) -> Numbers:
-        """Returns the same for many ranges, as arrays."""
-        if not self._spans:
-            none: Numbers = numpy.zeros(len(starts), dtype=numpy.int64)
-            return none
-        if self._arrays is None:
-            spans = numpy.array(self._spans, dtype=numpy.int64)
-            self._arrays = spans[:, 0].copy(), spans[:, 1].copy(), numpy.array(self._before, dtype=numpy.int64)
-        lows, highs, before = self._arrays
-
-        def below(addresses: Numbers) -> Numbers:
-            at = numpy.searchsorted(lows, addresses, side="right")
-            # ranges before the first span are empty: they use its start
-            last = numpy.maximum(at - 1, 0)
-            places = numpy.maximum(numpy.minimum(addresses, highs[last]), lows[last])
-            sums: Numbers = before[last] + places - lows[last]
-            return sums
-
-        return below(ends) - below(starts)
 
 
 KERNEL = ("[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]")

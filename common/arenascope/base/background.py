@@ -32,7 +32,7 @@ class Work(Generic[T]):
         self._work = work
         self.got: Optional[T] = None
         self._failed: Optional[Exception] = None
-        self._is_finished = False
+        self.is_finished = False
         self._going = _thread.allocate_lock()
         self._going.acquire()
 
@@ -44,13 +44,13 @@ class Work(Generic[T]):
             self._failed = error
         finally:
             # release waiting threads, whatever the error
-            self._is_finished = True
+            self.is_finished = True
             self._going.release()
 
-    def wait(self) -> None:
-        """Waits until it is done."""
-        if not self._is_finished:
-            self._going.acquire()
+    def wait(self, seconds: float = -1) -> None:
+        """Waits until it is done, or for so long."""
+        if not self.is_finished:
+            self._going.acquire(timeout=seconds)
 
     def result(self) -> T:
         """Returns the result, or raises the error that ended the work."""

@@ -7,6 +7,7 @@
     │   └── HoldEnded               a live process was let go before it was read whole
     │       ├── ReadLate            as nobody knew that more of it would be read
     │       └── HoldTooShort        as it may be held no longer, or not held at all, as that is foretold
+    ├── NoEngineError               the compiled part is not there
     ├── MemoryReadError             these bytes cannot be read
     ├── NotFoundError               no glibc heap could be located in this image
     ├── NoTypeError                 no block certainly has the type that is asked for
@@ -52,6 +53,16 @@ class TargetError(ArenascopeError):
     """There is no process or core to look at, or it cannot be opened."""
 
     id = "no-target"
+
+
+class NoEngineError(ArenascopeError):
+    """The compiled engine is not there."""
+
+    id = "no-engine"
+
+    def __init__(self, why: str, how: str) -> None:
+        super().__init__(f"this needs the compiled engine: {why}", how)
+        self.why = why
 
 
 class RedactedError(TargetError):

@@ -1,6 +1,6 @@
 """Finds optional libraries: in the folders of the running Python, or in the checkout's .venv.
 
-Code that another user may have put there is never run: see `_own_folders`, `checkout` and `_is_believed`.
+Code that another user may have put there is never run: see `_own_folders`, `checkout` and `is_believed`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _searched(name: str) -> Iterator[list[str]]:
     if root is not None:
         for folder in sorted(glob.glob(os.path.join(glob.escape(root), ".venv", "lib", "python3*", "site-packages"))):
             found = PathFinder.find_spec(name, [folder])
-            if found is not None and found.origin is not None and _is_believed(found.origin, root):
+            if found is not None and found.origin is not None and is_believed(found.origin, root, folder):
                 yield [folder]
 
 
@@ -143,14 +143,13 @@ def checkout() -> Optional[str]:
     return root if os.path.isfile(os.path.join(root, "gdb", "arena.py")) else None
 
 
-def _is_believed(path: str, root: str) -> bool:
+def is_believed(path: str, root: str, folder: str) -> bool:
     """Tells whether every folder from the checkout down belongs to root, the user, or the package's owner, and whoever
-    can write to it can also write to the package. So nobody else put the library there, or anything that it imports."""
+    can write to it, or to `folder`, can also write to the package. So nobody else put the library there, or anything
+    that it loads from that folder."""
     ours = os.stat(PACKAGE)
     owners = {0, os.geteuid(), ours.st_uid}
-    # works for packages and for single-file modules
-    site = os.stat(os.path.join(path.rpartition("/site-packages/")[0], "site-packages"))
-    return not _is_others(site, ours) and all(
+    return not _is_others(os.stat(folder), ours) and all(
         each.st_uid in owners and not (_is_others(each, ours) and not _is_kept_apart(each)) for each in way(path, root)
     )
 

@@ -8,6 +8,7 @@ from ..base.argv import shell_pattern
 from ..base.errors import RedactedError
 from ..base.model import Statement
 from ..blocks.declared.once_per_image import containers_in, declared_in
+from ..engine import need_engine
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.containers import lines, note_text
@@ -44,6 +45,7 @@ NAMED = 3
     whole=always,
 )
 def containers_command(context: Context) -> Answer:
+    need_engine()
     expect_copy(context)
     options = context.options
     wanted = _wanted(parse_size(context, options.min), options.match)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..blocks.graph.leaks import find_leaks, rows_of, with_guesses
 from ..blocks.graph.pointer_facts import stale_rows
+from ..engine import need_engine
 from ..present.json_documents.block_records import BlockSum, EncodedPointerBlocks, LeaksDocument, StaleWordsRecord
 from ..present.json_documents.record import address
 from ..present.screens.leaks import leak_record, lines, some
@@ -35,6 +36,7 @@ LOST = 1
     whole=always,
 )
 def leaks_command(context: Context) -> Answer:
+    need_engine()
     look = looked(context)
     leaks = find_leaks(look.search, look.lost)
     blocks = look.search.blocks

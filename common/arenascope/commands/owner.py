@@ -6,6 +6,7 @@ from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.edges import build
 from ..blocks.graph.holders import Holders, Paths, find_owner
 from ..blocks.graph.pointer_facts import RefDetails
+from ..engine import need_engine
 from ..present.json_documents.block_records import OwnerDocument, OwnerRecord
 from ..present.screens.owners import whose
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, owner_lines
@@ -32,6 +33,7 @@ from .steps.live_copy import expect_copy, looked
     whole=always,
 )
 def owner_command(context: Context) -> Answer:
+    need_engine()
     expect_copy(context)
     place = context.target.evaluate(context.options.address)
     look = looked(context)

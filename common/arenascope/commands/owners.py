@@ -9,6 +9,7 @@ from ..base.whole_file import write_whole
 from ..blocks.graph.holders import HolderNode, Paths, costs_by_type, grown, kinds_of_all
 from ..blocks.graph.leaks import types_of
 from ..blocks.graph.returns import owned
+from ..engine import need_engine
 from ..present.json_documents.block_records import OwnersDocument, Written
 from ..present.json_documents.record import statement_record
 from ..present.pages.fill_page import filled, title_of
@@ -88,6 +89,7 @@ def profile_of(rows: Sequence[HolderNode], comments: Sequence[str]) -> bytes:
     whole=always,
 )
 def owners_command(context: Context) -> Answer:
+    need_engine()
     look = looked(context)
     options, target = context.options, context.target
     search = look.search

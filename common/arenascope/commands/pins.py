@@ -20,6 +20,7 @@ from ..analysis.pins import (
 from ..analysis.trim import TrimRules, total, until_locked
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement
 from ..blocks.types_of_image import in_memory, types_of
+from ..engine import need_engine
 from ..glibc.params import default_max_fast
 from ..glibc.sweep import blocks
 from ..glibc.tcache import tcache_index
@@ -64,6 +65,7 @@ BY_ITSELF = 256 << 20
     sweeps=lambda options: not options.owners,
 )
 def pins_command(context: Context) -> Answer:
+    need_engine()
     options = context.options
     looked = live_copy.looked(context) if options.owners else None
     if looked is None:

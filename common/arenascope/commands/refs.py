@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
+from ..engine import need_engine
 from ..present.json_documents.block_records import RefsDocument
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, pointers
 from ..session.resident import problems_of
@@ -30,6 +31,7 @@ from .steps.live_copy import expect_copy, looked
     whole=always,
 )
 def refs_command(context: Context) -> Answer:
+    need_engine()
     expect_copy(context)
     place = context.target.evaluate(context.options.address)
     look = looked(context)

@@ -25,6 +25,7 @@ from ..blocks.graph.leads import Owner
 from ..blocks.graph.owners import OtherHolders
 from ..blocks.graph.report_sums import summed
 from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, types_of
+from ..engine import need_engine
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
 from ..present import glossary
@@ -341,6 +342,8 @@ BY_ITSELF = 150_000
     whole=looks_into_blocks,
 )
 def report_command(context: Context) -> Answer:
+    if takes_copy(context.options):
+        need_engine()
     try:
         return _report(context)
     except HoldTooShort as error:

@@ -17,6 +17,7 @@ from ..blocks.declared.named_blocks import NamedBlocks
 from ..blocks.declared.once_per_image import values_of
 from ..blocks.declared.type_values import Column, TypeValues, objects_of, types_called
 from ..blocks.types_of_image import types_of, with_guesses
+from ..engine import need_engine
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.owners import HolderNames
@@ -226,6 +227,7 @@ AnyTyped = TypeVar("AnyTyped", bound=records.BlocksOfType)
     whole=always,
 )
 def types_command(context: Context) -> Answer:
+    need_engine()
     options = context.options
     if options.values and not options.name:
         raise UsageError("--values takes one type's name", "types Session --values")

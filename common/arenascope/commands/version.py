@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
+from .. import engine
 from ..base import optional_libraries
 from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
@@ -90,6 +91,7 @@ def version_command(context: Context) -> Answer:
     trail = CandidateTrail() if context.options.full else None
     # this may import the libraries: do it before a process is held
     libraries = {name: optional_libraries.where(name) for name in optional_libraries.NAMES}
+    loaded = engine.describe()
     try:
         context.session.trail = trail or NO_TRAIL
         context.session.find()
@@ -109,6 +111,7 @@ def version_command(context: Context) -> Answer:
         debugger=door[0] if door else None,
         python=_PYTHON,
         libraries=libraries,
+        engine=records.EngineRecord.of(loaded),
         layout=_layout(context) if problem is None else None,
         checks=records.Checks(
             held=sum(check.held for check in checks), tried=len(checks), list=[_check(check) for check in checks]
@@ -121,8 +124,12 @@ def version_command(context: Context) -> Answer:
     if trail is not None:
         found = records.VersionDocument.of(found, candidates=_candidates(context, trail, problem))
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
-    said = _lines(context, problem, checks, trail, libraries=libraries.values())
+    said = _lines(context, problem, checks, trail, libraries=[*libraries.values(), _engine_line(loaded)])
     return Answer(found, said, problems, told=[REPLACED])
+
+
+def _engine_line(loaded: engine.EngineFound) -> str:
+    return f"engine: {loaded.problem or f'interface {loaded.interface} ({loaded.path})'}"
 
 
 def _candidates(context: Context, trail: CandidateTrail, problem: Optional[str]) -> records.Candidates:
@@ -201,7 +208,7 @@ def _lines(
     problem: Optional[str],
     checks: Sequence[LayoutCheck],
     trail: Optional[CandidateTrail],
-    libraries: Iterable[str],
+    libraries: Sequence[str],
 ) -> Iterator[str]:
     yield f"arenascope {__version__}"
     yield from context.door.describe()

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate, count
 from operator import or_
-from types import ModuleType
 from typing import (
     TYPE_CHECKING,
     Container,
@@ -35,7 +34,7 @@ from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .process_layout import Layout
 
 if TYPE_CHECKING:
-    from ..base.array_types import Flags, Numbers
+    pass
 
 MANY = 1 << 17
 """The most chunks followed at a time, however small."""
@@ -293,11 +292,17 @@ class Sweep:
         """The end of the last chunk before top."""
         self.start = stretch.start if stretch else heap.address
         self.stop = min(stretch.end if stretch else heap.end, self.limit)
-        self._follower = Follower(memory, layout.min_size, self.start, self.stop, end=heap.end, stops=marked)
-        self._follower.feet = feet
+        self._marked, self._feet = marked, feet
         self._span = SPAN
-        self._wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if header.main else 0)
+        self.wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if header.main else 0)
         """Bits that no chunk of this heap has in its size word."""
+
+    @cached_property
+    def _follower(self) -> Follower:
+        least, end = self.layout.min_size, self.heap.end
+        follower = Follower(self.memory, least, self.start, self.stop, end=end, stops=self._marked)
+        follower.feet = self._feet
+        return follower
 
     def pieces(self) -> Iterator[Piece]:
         position = self.start
@@ -308,13 +313,18 @@ class Sweep:
         while position < self.stop:
             position = yield from self._chain(position)
             if position < self.stop:
-                piece = self._what_follows(position)
-                yield piece
-                position += piece.bytes
-                if piece.kind == "fencepost" and position < self.stop:
-                    position = yield from self._foreign(position)
+                position = yield from self.gaps(position)
         if self.has_top and self.stop == self.limit:
             yield self._gap(self.limit, self.heap.end, "top")
+
+    def gaps(self, position: int) -> Generator[Gap, None, int]:
+        """Yields what stands where no chunk does, and returns where chunks may go on."""
+        piece = self._what_follows(position)
+        yield piece
+        position += piece.bytes
+        if piece.kind == "fencepost" and position < self.stop:
+            position = yield from self._foreign(position)
+        return position
 
     def _gap(self, start: int, end: int, kind: str) -> Gap:
         return Gap(self.heap, start, end - start, kind)
@@ -333,7 +343,7 @@ class Sweep:
                 trail.follow = PREV_INUSE
             counts = trail.counts
             # no size is too large where all of them end within the heap
-            sound = not reduce(or_, counts, 0) & self._wrong and trail.follow is not None and trail.end <= self.limit
+            sound = not reduce(or_, counts, 0) & self.wrong and trail.follow is not None and trail.end <= self.limit
             if not sound:
                 self._cut(trail, position)
             stub = self._stub(trail)
@@ -382,17 +392,21 @@ class Sweep:
         """Cuts a trail at the first word that cannot be a chunk's."""
         for index, raw in enumerate(trail.raws):
             size = raw & ~SIZE_BITS
-            if raw & self._wrong:
-                self._say(Statement("chunk-flags", names={"size_word": f"{raw:#x}"}), position)
-            elif position + size > self.limit:
-                beyond = Statement("chunk-too-long", {"bytes": size}, {"limit": f"{self.limit:#x}"})
-                self._say(beyond, position)
-            else:
+            if not raw & self.wrong and position + size <= self.limit:
                 position += size
                 continue
+            self.say_wrong(raw, position)
             del trail.raws[index:]
             trail.end, trail.follow = position, raw
             return
+
+    def say_wrong(self, raw: int, position: int) -> None:
+        """Adds the finding that a size word has wrong flags, or leads past the last chunk's end."""
+        if raw & self.wrong:
+            self._say(Statement("chunk-flags", names={"size_word": f"{raw:#x}"}), position)
+        else:
+            beyond = Statement("chunk-too-long", {"bytes": raw & ~SIZE_BITS}, {"limit": f"{self.limit:#x}"})
+            self._say(beyond, position)
 
     # what stands where no chunk does
 
@@ -418,7 +432,7 @@ class Sweep:
         left = self.limit - position
         return not self.has_top and left <= self.layout.min_size - self.layout.header + self.layout.mask
 
-    def _foreign(self, position: int) -> Generator[Piece, None, int]:
+    def _foreign(self, position: int) -> Generator[Gap, None, int]:
         """Finds the end of foreign bytes after two fenceposts of the main arena: nothing records where its own chunks
         resume."""
         raw = self.memory.try_word(position + self.layout.word)
@@ -592,30 +606,3 @@ def _followed_by(chunk: Optional[int], held: list[int], by_address: dict[int, En
 def _first(piece: Piece) -> Optional[int]:
     """Returns a piece's first chunk."""
     return piece.address if isinstance(piece, ChunkRun) or piece.kind == "top" else None
-
-
-class ChunkArrays(NamedTuple):
-    """Chunks as arrays, in address order."""
-
-    addresses: Numbers
-    sizes: Numbers
-    taken: Flags
-    """Whether each is not free: used, or in a list of chunks that look used."""
-    live: Flags
-    """Whether each is used."""
-
-
-def chunks(numpy: ModuleType, run: ChunkRun) -> ChunkArrays:
-    """Returns chunks; listed chunks are those that the sweep was told to watch for."""
-    raws = numpy.array(run.raws, dtype=numpy.uint64)
-    sizes = raws & ~numpy.uint64(SIZE_BITS)
-    addresses = numpy.cumsum(sizes)
-    addresses -= sizes
-    addresses += numpy.uint64(run.address)
-    taken = numpy.empty(len(raws), dtype=bool)
-    # the next one's size word tells
-    taken[:-1] = raws[1:] & numpy.uint64(PREV_INUSE)
-    taken[-1:] = run.follow & PREV_INUSE
-    live = taken.copy()
-    live[[index for index, _ in run.marks]] = False
-    return ChunkArrays(addresses, sizes, taken, live)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import Iterator, Mapping, Optional, Sequence, TypeVar
+from typing import Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ..base.model import OTHER_FILES, Statement
 from ..base.printable import first_few
@@ -14,9 +14,21 @@ from .elf.elf_file import AT_SECURE, build_id_in_memory, differ, machine_name
 from .elf.modules import Module, Modules
 from .elf.sysroot import file_within
 from .memory import Fill, Read, Window
-from .target import ByteOrder, Image, Nodes, ReadNodes, Region, RegisterSets, Target, ThreadInfo, View
+from .target import (
+    ByteOrder,
+    Image,
+    MemoryPiece,
+    Nodes,
+    ReadNodes,
+    Region,
+    RegisterSets,
+    Target,
+    ThreadInfo,
+    View,
+)
 
 AnySource = TypeVar("AnySource", bound="Source")
+Pieces = Callable[[int, int], Optional[Sequence[MemoryPiece]]]
 
 
 class Source(Image, ABC):
@@ -50,6 +62,9 @@ class Source(Image, ABC):
         return self.fill
 
     def window(self, address: int) -> Optional[View]:
+        return None
+
+    def pieces(self, start: int, end: int) -> Optional[Sequence[MemoryPiece]]:
         return None
 
     def close(self) -> None:
@@ -105,6 +120,8 @@ class ImageTarget(AddressNames):
         self.fill: Fill = image.fill
         self.threaded_fill: Optional[Fill] = image.threaded_fill
         self.window: Window = image.window
+        self.pieces: Pieces = image.pieces
+        self.stop_if_asked: Callable[[], None] = lambda: None
         self.nodes: Optional[Nodes] = None
         self.read_nodes: Optional[ReadNodes] = None
 

@@ -246,6 +246,16 @@ class View(NamedTuple):
     """Stops counting touched pages as this process's memory."""
 
 
+class MemoryPiece(NamedTuple):
+    """Bytes of the image from an address on: in a buffer, or in an open file from an offset on."""
+
+    address: int
+    bytes: int
+    data: Optional[memoryview] = None
+    file: int = -1
+    offset: int = 0
+
+
 class SymbolPlace(NamedTuple):
     """A symbol's name, and the distance of an address past it; a file's name if no symbol is known there."""
 
@@ -440,6 +450,12 @@ class Target(Protocol):
 
     def window(self, address: int) -> Optional[View]:
         """Returns the image's bytes around `address`; None if it is not mapped here, as with a live process."""
+
+    def pieces(self, start: int, end: int) -> Optional[Sequence[MemoryPiece]]:
+        """Returns where the bytes of [start, end) can be had without `read`; None if there is no other way."""
+
+    def stop_if_asked(self) -> None:
+        """Raises KeyboardInterrupt after a Ctrl-C that Python does not learn of."""
 
     def symbol(self, name: str) -> Optional[Symbol]:
         """Returns the address of a global or static object; None if only a file of another build-id has it."""

@@ -144,7 +144,8 @@ def declared_blocks(session: Session) -> Optional[NamedBlocks]:
     found = session.block_results.named
     if found is None:
         blocks = live_blocks(session)
-        found = declared_in(ImageSearch(session, blocks, find_roots(session, blocks)))
+        with ImageSearch(session, blocks, find_roots(session, blocks)) as search:
+            found = declared_in(search)
     return found
 
 

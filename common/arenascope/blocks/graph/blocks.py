@@ -8,39 +8,16 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from functools import cached_property
-from itertools import accumulate, islice
-from types import ModuleType
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
+from itertools import islice
+from typing import Container, Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.model import ChunkRun, Heap
-from ...glibc.sweep import blocks, chunks
+from ...base.model import ArenaHeader, Finding, Heap
+from ...engine import TOO_LONG, WRONG_FLAGS, EngineImage, Stopped, Stretch, sum_at
+from ...glibc.sweep import Sweep, first_chunk
 from ...session.resident import parts_of
 from ...session.session import Session
 from ...sources.target import Span, joined
-from ..pointer_finder import library
-
-
-class _HasBytes(Protocol):
-    """Numbers as they lie in memory."""
-
-    def tobytes(self) -> bytes: ...
-
-
-class BlockStretch:
-    """Some blocks, in order: what malloc returned, where each ends, and how much of the heap it takes."""
-
-    def __init__(self) -> None:
-        self.starts, self.ends, self.sizes = array("Q"), array("Q"), array("Q")
-
-    def add(self, start: int, end: int, size: int) -> None:
-        self.starts.append(start)
-        self.ends.append(end)
-        self.sizes.append(size)
-
-    def extend(self, starts: _HasBytes, ends: _HasBytes, sizes: _HasBytes) -> None:
-        """By arrays of numpy's, or what is laid out like them."""
-        for mine, more in ((self.starts, starts), (self.ends, ends), (self.sizes, sizes)):
-            mine.frombytes(more.tobytes())
+from .memory_windows import ImageBytes
 
 
 class LiveBlocks:
@@ -49,30 +26,21 @@ class LiveBlocks:
 
     def __init__(
         self,
-        starts: Sequence[int],
-        ends: Sequence[int],
-        sizes: Sequence[int],
-        counts: Sequence[int],
+        engine: EngineImage,
         *,
         strangers: Sequence[Span] = (),
         damaged: bool = False,
         besides: Sequence[Span] = (),
     ) -> None:
-        self.starts, self.ends, self.sizes = starts, ends, sizes
-        self.counts = counts
-        """How many in each of the extents."""
+        self.engine = engine
+        """Has them in its table."""
+        self.starts, self.ends, self.sizes = engine.blocks()
         self.strangers = strangers
         """Amid heaps, and not malloc's: somebody else's sbrk, and what could not be read as chunks."""
         self.damaged = damaged
         self.besides = besides
         """What else in heaps is not free: thread caches and what is in them, what is no chunk; without tops, and fast
         chunks."""
-
-    @cached_property
-    def extents(self) -> Sequence[Span]:
-        """Where they lie, roughly."""
-        firsts = accumulate(self.counts, initial=0)
-        return [Span(self.starts[at], self.ends[at + count - 1]) for at, count in zip(firsts, self.counts)]
 
     @cached_property
     def bytes(self) -> int:
@@ -86,100 +54,107 @@ class LiveBlocks:
         index = bisect_right(self.starts, address) - 1
         return index if index >= 0 and address <= self.ends[index] else -1
 
-    def bytes_of(self, numbers: Iterable[int]) -> int:
-        return sum(map(self.sizes.__getitem__, numbers))
+    def bytes_of(self, numbers: Sequence[int]) -> int:
+        return sum_at(self.sizes, array("I", numbers))
 
 
-def put_in_order(
-    stretches: Iterable[BlockStretch],
-    strangers: Sequence[Span] = (),
-    damaged: bool = False,
-    besides: Sequence[Span] = (),
-) -> LiveBlocks:
-    starts, ends, sizes, counts = array("Q"), array("Q"), array("Q"), []
-    for each in sorted((each for each in stretches if each.starts), key=lambda each: each.starts[0]):
-        starts.extend(each.starts)
-        ends.extend(each.ends)
-        sizes.extend(each.sizes)
-        counts.append(len(each.starts))
-    return LiveBlocks(starts, ends, sizes, counts, strangers=strangers, damaged=damaged, besides=besides)
+def given_blocks(word: int, starts: array[int], ends: array[int], sizes: array[int]) -> LiveBlocks:
+    """Blocks that somebody has, in order."""
+    engine = EngineImage(word, "little")
+    engine.set_blocks(starts, ends, sizes)
+    return LiveBlocks(engine)
 
 
 def live_blocks(session: Session) -> LiveBlocks:
     """Sweeps every heap."""
+    layout, target = session.layout, session.target
+    engine = EngineImage(target.pointer_size, target.byte_order, target.stop_if_asked)
     if not session.started:
-        return put_in_order(())
+        return LiveBlocks(engine)
+    image = ImageBytes(session, None)
+    parts = [part for span in heap_spans(session) for part in image.present(*span)]
+    engine.set_memory(image.all_pieces(parts))
     own = {each.tcache for each in session.thread_words if each.tcache}
-    stretches: list[BlockStretch] = []
-    strangers: list[Span] = []
-    besides: list[Span] = []
-    damaged = False
+    listed = {**session.listed, **dict.fromkeys((each - layout.header for each in own), OWN)}
+    order = array("Q", sorted(listed))
+    fast = bytearray(listed[each] == "fast" for each in order)
+    found = _Found(session)
     heaps = [(header, heap) for header in session.headers for heap in session.heaps[header.index]]
-    size = sum(heap.bytes for _, heap in heaps)
-    add = _adder(session, own, library(size))
-    with session.meter("sweeping", size) as meter:
-        for header, heap in heaps:
-            stretch = BlockStretch()
-            for piece in session.sweep(header, heap):
-                meter.advance(piece.bytes)
-                if isinstance(piece, ChunkRun):
-                    add(piece, stretch, besides)
-                    continue
+    todo = [found.begin(header, heap) for header, heap in heaps]
+    with session.meter("sweeping", sum(heap.bytes for _, heap in heaps)) as meter:
+        while todo:
+            stretches = [each.stretch for each in todo]
+            besides, stopped = engine.sweep(stretches, layout.min_size, layout.header, order, fast, meter)
+            found.besides += map(Span._make, besides)
+            todo = [each for each, stop in zip(todo, stopped) if found.goes_on(each, stop)]
+    mapped = [*_mmapped(session, listed)]
+    twice = engine.make_blocks(mapped, layout.word - layout.header)
+    strangers = list(_mapped(session, found.strangers))
+    return LiveBlocks(engine, strangers=strangers, damaged=found.damaged or twice > 0, besides=sorted(found.besides))
+
+
+OWN = "own"
+"""In place of a list: the chunk is a thread cache itself."""
+MOST = (1 << 64) - (1 << 12)
+
+
+class _HeapSweep:
+    """The sweep of one heap, and how far it has come."""
+
+    def __init__(self, session: Session, header: ArenaHeader, heap: Heap) -> None:
+        self.findings: list[Finding] = []
+        memory, layout = session.memory, session.layout
+        self.rules = Sweep(memory, layout, header, heap, self.findings, marked=(), stretch=None, feet=False)
+        self.position = min(first_chunk(layout, header, heap), self.rules.limit)
+
+    @property
+    def stretch(self) -> Stretch:
+        rules = self.rules
+        start, limit, end = (min(each, MOST) for each in (self.position, rules.limit, rules.heap.end))
+        return Stretch(start, limit, end, rules.wrong, rules.header.main)
+
+
+class _Found:
+    """What sweeps find beside blocks."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.besides: list[Span] = []
+        self.strangers: list[Span] = []
+        self.damaged = False
+
+    def begin(self, header: ArenaHeader, heap: Heap) -> _HeapSweep:
+        sweep = _HeapSweep(self._session, header, heap)
+        if sweep.position > heap.address:
+            self.besides.append(Span(heap.address, sweep.position))
+        return sweep
+
+    def goes_on(self, sweep: _HeapSweep, stopped: Stopped) -> bool:
+        """Takes in what stands where the sweep stopped; whether chunks may follow."""
+        rules = sweep.rules
+        if stopped.reason in (WRONG_FLAGS, TOO_LONG):
+            rules.say_wrong(stopped.raw, stopped.position)
+        sweep.position = stopped.position
+        if stopped.position < rules.limit:
+            gaps = rules.gaps(stopped.position)
+            for piece in gaps:
                 span = Span(piece.address, piece.address + piece.bytes)
-                if piece.kind != "top":
-                    besides.append(span)
+                self.besides.append(span)
                 if piece.kind in ("foreign", "damage"):
-                    strangers.append(span)
-                    damaged |= piece.kind == "damage"
-            stretches.append(stretch)
-    stretches += _mmapped(session, own)
-    return put_in_order(stretches, list(_mapped(session, strangers)), damaged, sorted(besides))
+                    self.strangers.append(span)
+                    self.damaged |= piece.kind == "damage"
+                sweep.position = span.end
+        if sweep.position < rules.limit:
+            return True
+        self._session.keep_findings(sweep.findings)
+        return False
 
 
-def _adder(
-    session: Session, own: set[int], numpy: Optional[ModuleType]
-) -> Callable[[ChunkRun, BlockStretch, list[Span]], None]:
-    """Puts the live blocks of a run into a stretch, and beside them what else is not free; `own` are malloc's."""
-    header, word = session.layout.header, session.layout.word
-
-    def one_by_one(run: ChunkRun, to: BlockStretch, besides: list[Span]) -> None:
-        starts, ends, sizes = to.starts.append, to.ends.append, to.sizes.append
-        for chunk, size, state in blocks(run, session.listed):
-            if state == "used" and chunk + header not in own:
-                starts(chunk + header)
-                # the word after the chunk's own is the next one's, and this one's as long as it is in use
-                ends(chunk + size + word)
-                sizes(size)
-            elif state not in ("free", "fast"):
-                besides.append(Span(chunk, chunk + size))
-
-    if numpy is None:
-        return one_by_one
-    not_live = numpy.array(sorted(own), dtype=numpy.uint64)
-
-    def at_once(run: ChunkRun, to: BlockStretch, besides: list[Span]) -> None:
-        addresses, sizes, taken, live = chunks(numpy, run)
-        starts = addresses + numpy.uint64(header)
-        place = numpy.minimum(numpy.searchsorted(starts, not_live), len(starts) - 1)
-        live[place[starts[place] == not_live]] = False
-        taken[[index for index, chunk in run.marks if session.listed[chunk] == "fast"]] = False
-        others = numpy.flatnonzero(taken & ~live)
-        ends = addresses[others] + sizes[others]
-        besides += map(Span, addresses[others].tolist(), ends.tolist())
-        starts, sizes = starts[live], sizes[live]
-        to.extend(starts, starts + sizes - numpy.uint64(header - word), sizes)
-
-    return at_once
-
-
-def _mmapped(session: Session, own: set[int]) -> Iterator[BlockStretch]:
+def _mmapped(session: Session, listed: Container[int]) -> Iterator[tuple[int, int, int]]:
+    """(start, last address, size) of each block that malloc got by mmap: after it lies somebody else's mapping."""
     for block in session.mmapped:
-        user = block.chunk + session.layout.header
-        if block.chunk not in session.listed and user not in own:
-            # after it lies somebody else's mapping
-            stretch = BlockStretch()
-            stretch.add(user, block.base + block.bytes - 1, block.bytes)
-            yield stretch
+        if block.chunk not in listed:
+            yield block.chunk + session.layout.header, block.base + block.bytes - 1, block.bytes
 
 
 def heap_spans(session: Session) -> list[Span]:
@@ -285,11 +260,3 @@ class OwnerPages(NamedTuple):
     """Resident bytes of its blocks."""
     returns: int
     """Pages that would leave memory with its blocks."""
-
-
-Join = Callable[[int, int], int]
-"""Returns the owner of a page from the owners of two blocks on it."""
-
-
-def nobodys(one: int, other: int) -> int:
-    return one if one == other else NOBODY

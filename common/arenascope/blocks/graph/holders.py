@@ -428,7 +428,7 @@ def grown(
 ) -> list[HolderNode]:
     """`kinds` says what each block is, `words` whose something is. Owners come first, the largest before."""
     folded = _Folded(search, owners, kinds, words)
-    kept = returns(search, folded.whose, len(folded.names), folded.join)
+    kept = returns(search, folded.whose, len(folded.names), folded.above)
     return _pruned(folded.nodes([(each.resident, each.returns) for each in kept] if kept is not None else None))
 
 
@@ -441,10 +441,9 @@ class _Folded:
         self._sizes = search.blocks.sizes
         self.names = [words(each) for each in owners.holdings]
         self._kinds = [each.owner.kind for each in owners.holdings]
-        self._above = [NOBODY] * len(self.names)
+        self.above = [NOBODY] * len(self.names)
         self._depth = [0] * len(self.names)
         self._known: dict[tuple[int, str], int] = {}
-        self._joined: dict[tuple[int, int], int] = {}
         tops = {each.number: at for at, each in enumerate(owners.holdings)}
         self.whose = array("q", [NOBODY]) * len(self._sizes)
         for block in range(len(self.whose)):
@@ -467,33 +466,17 @@ class _Folded:
     def _same_above(self, node: int, name: str) -> Optional[int]:
         if self._depth[node] >= DEEPEST:
             return node
-        while self._above[node] != NOBODY:
+        while self.above[node] != NOBODY:
             if self.names[node] == name:
                 return node
-            node = self._above[node]
+            node = self.above[node]
         return None
 
     def _new(self, node: int, name: str) -> int:
         self.names.append(name)
-        self._above.append(node)
+        self.above.append(node)
         self._depth.append(self._depth[node] + 1)
         return len(self.names) - 1
-
-    def join(self, one: int, other: int) -> int:
-        """The lowest node that has both below it."""
-        if one == NOBODY or other == NOBODY:
-            return NOBODY
-        node = self._joined.get((one, other))
-        if node is None:
-            node, second = one, other
-            while node != second:
-                if self._depth[node] < self._depth[second]:
-                    node, second = second, node
-                node = self._above[node]
-                if node == NOBODY:
-                    break
-            self._joined[one, other] = node
-        return node
 
     def nodes(self, kept: Optional[Sequence[tuple[int, int]]]) -> list[HolderNode]:
         """`kept`: what each has in memory, and the pages that are its alone."""
@@ -503,12 +486,12 @@ class _Folded:
             blocks[node] += 1
             sizes[node] += size
         columns = [blocks, sizes, *(zip(*kept) if kept else ())]
-        sums = [_upwards(column, self._above) for column in columns]
+        sums = [_upwards(column, self.above) for column in columns]
         return [
             HolderNode(
                 name,
                 self._kinds[at] if at < len(self._kinds) else "type",
-                above=self._above[at],
+                above=self.above[at],
                 blocks=blocks[at],
                 bytes=sizes[at],
                 retained_blocks=sums[0][at],

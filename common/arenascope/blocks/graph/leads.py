@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from types import ModuleType
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.report import UNNAMED
 from ..declared.container_rows import start_of
@@ -16,13 +15,13 @@ from ..recognise.module_memory import ground_of
 from ..recognise.nginx import FRONT as LEAST_POOL
 from ..recognise.nginx import Nginx
 from .blocks import DEEP, FLAGS, NOBODY, STALE
-from .edges import MANY, Graph, edges_of, fast
+from .edges import Graph
 from .refs import ImageSearch
 from .root_pointers import Seed
 from .stale_words import why_text
 
 if TYPE_CHECKING:
-    from ...base.array_types import Numbers
+    pass
 
 FIELDS = 3
 """Of a way to a block, in a row of such: the block, the owner, the block before it or NOBODY."""
@@ -59,120 +58,21 @@ def _none(found: MainHolders) -> Sequence[Lead]:
 
 
 def main_holders(
-    graph: Graph, leads: Sequence[Lead], stale: Callable[[MainHolders], Sequence[Lead]] = _none, many: int = MANY
+    graph: Graph, leads: Sequence[Lead], stale: Callable[[MainHolders], Sequence[Lead]] = _none
 ) -> MainHolders:
-    """`stale` tells those by stale words, of a rank below all others, once the rest is known. `many`: so many ways are
-    looked at with numpy, where the graph has it."""
-    search = _Search(graph, many)
-    found = search.held(leads, STALE)
-    return search.held(stale(found), 0)
+    """`stale` tells those by stale words, of a rank below all others, once the rest is known."""
+    count = len(graph.blocks)
+    whose, parents, ties = (array("i", [NOBODY]) * count for _ in range(3))
+    found = MainHolders(whose, parents, ties, bytearray(count))
+    _hold(graph, leads, STALE, found)
+    _hold(graph, stale(found), 0, found)
+    return found
 
 
-class _Search:
-    """Rank by rank, for each by how many insides, for each step by step."""
-
-    def __init__(self, graph: Graph, many: int) -> None:
-        count = len(graph.blocks)
-        whose, parents, ties = (array("i", [NOBODY]) * count for _ in range(3))
-        self._found = MainHolders(whose, parents, ties, bytearray(count))
-        self._small = _OneByOne(graph, self._found)
-        self._large = _AtOnce(graph.numpy, graph, self._found) if graph.numpy is not None else self._small
-        self._many = many
-
-    def held(self, leads: Sequence[Lead], skipped: int) -> MainHolders:
-        """`skipped`: edges with this bit are not followed."""
-        for rank in sorted({each.rank for each in leads}):
-            plain, deep = array("i"), array("i")
-            for each in leads:
-                if each.rank == rank:
-                    (deep if each.edge & DEEP else plain).extend((each.edge >> FLAGS, each.owner, each.parent))
-            waiting, later = {0: plain}, {0: deep}
-            while waiting:
-                self._follow(waiting, later, rank, skipped)
-                waiting, later = later, {}
-        return self._found
-
-    def _follow(self, waiting: dict[int, Ways[int]], later: dict[int, Ways[int]], rank: int, skipped: int) -> None:
-        """All that is as many insides away, in order of the steps. `waiting` has what begins at each of them, `later`
-        gets what is one inside further."""
-        for step in sorted(waiting):
-            while step in waiting:
-                ways = waiting.pop(step)
-                by = self._large if len(ways) > FIELDS * self._many else self._small
-                new = by.settle(ways, rank)
-                step += 1
-                for plain, deep in by.beyond(new, skipped):
-                    if plain:
-                        waiting.setdefault(step, array("i")).extend(plain)
-                    if deep:
-                        later.setdefault(step, array("i")).extend(deep)
-
-
-class _OneByOne:
-    def __init__(self, graph: Graph, found: MainHolders) -> None:
-        self._graph, self._found = graph, found
-
-    def settle(self, ways: Ways[int], rank: int) -> Sequence[int]:
-        """The best of these for each block that had none; the blocks."""
-        whose, parents, ties, ranks = self._found
-        new: list[int] = []
-        for block, owner, parent in sorted(zip(ways[::FIELDS], ways[1::FIELDS], ways[2::FIELDS])):
-            if whose[block] == NOBODY:
-                new.append(block)
-                whose[block], parents[block], ranks[block] = owner, parent, rank
-            elif not new or new[-1] != block:
-                continue
-            if ties[block] == NOBODY:
-                other = owner if owner != whose[block] else ties[parent] if parent != NOBODY else NOBODY
-                ties[block] = other if other != whose[block] else NOBODY
-        return new
-
-    def beyond(self, blocks: Iterable[int], skipped: int) -> Iterator[tuple[Ways[int], Ways[int]]]:
-        """From these to what is not settled yet: by pointers to starts, and to insides."""
-        whose, plain, deep = self._found.whose, array("i"), array("i")
-        for block in blocks:
-            for edge in self._graph.of(block):
-                if whose[edge >> FLAGS] == NOBODY and not edge & skipped:
-                    (deep if edge & DEEP else plain).extend((int(edge) >> FLAGS, whose[block], block))
-        yield plain, deep
-
-
-class _AtOnce:
-    """The same with numpy."""
-
-    def __init__(self, numpy: ModuleType, graph: Graph, found: MainHolders) -> None:
-        self._numpy = numpy
-        self._offsets, self._edges = fast(numpy, graph)
-        self._whose, self._parents, self._ties = (numpy.frombuffer(each, dtype=numpy.int32) for each in found[:3])
-        self._ranks = numpy.frombuffer(found.ranks, dtype=numpy.uint8)
-
-    def settle(self, ways: Ways[int], rank: int) -> Sequence[int]:
-        numpy = self._numpy
-        rows = numpy.frombuffer(ways, dtype=numpy.int32).reshape(-1, FIELDS)
-        rows = rows[self._whose[rows[:, 0]] == NOBODY]
-        blocks, owners, parents = rows[numpy.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))].T
-        best = numpy.diff(blocks, prepend=NOBODY) != 0
-        new = blocks[best]
-        self._whose[new], self._parents[new], self._ranks[new] = owners[best], parents[best], rank
-        mine = self._whose[blocks]
-        others = numpy.where(owners != mine, owners, numpy.where(parents != NOBODY, self._ties[parents], NOBODY))
-        # of several for one block the first is written last
-        tied = numpy.flatnonzero((others != NOBODY) & (others != mine))[::-1]
-        self._ties[blocks[tied]] = others[tied]
-        found: Sequence[int] = new
-        return found
-
-    def beyond(self, blocks: Iterable[int], skipped: int) -> Iterator[tuple[Ways[int], Ways[int]]]:
-        numpy = self._numpy
-        for sources, edges in edges_of(numpy, self._offsets, self._edges, numpy.asarray(blocks, dtype=numpy.int64)):
-            targets = edges >> FLAGS
-            left = (self._whose[targets] == NOBODY) & (edges & skipped == 0)
-            rows = numpy.stack((targets, self._whose[sources], sources), axis=1).astype(numpy.int32)
-            deep = edges & DEEP > 0
-            yield self._ways(rows[left & ~deep]), self._ways(rows[left & deep])
-
-    def _ways(self, rows: Numbers) -> Ways[int]:
-        return array("i", rows.tobytes())
+def _hold(graph: Graph, leads: Sequence[Lead], skipped: int, found: MainHolders) -> None:
+    # a lead has four numbers of 32 bits, of which two may be NOBODY
+    rows = array("I", (number & 0xFFFFFFFF for lead in leads for number in lead))
+    graph.table.hold(rows, skipped, *found)
 
 
 def edges_of_seeds(search: ImageSearch, seeds: Sequence[Seed]) -> list[int]:
@@ -347,15 +247,9 @@ def stale_leads(graph: Graph, owners: list[Owner], found: MainHolders) -> Iterat
 
 def _needed(graph: Graph, whose: array[int]) -> Sequence[int]:
     """The places of stale words that lead from a block that is held to one that is not."""
-    words, numpy = graph.stale, graph.numpy
-    if numpy is None or not len(words):
-        every = zip(words.sources, words.edges)
-        return [
-            at
-            for at, (source, edge) in enumerate(every)
-            if source >= 0 and whose[edge >> FLAGS] == NOBODY and whose[source] != NOBODY
-        ]
-    held = numpy.frombuffer(whose, dtype=numpy.int32) != NOBODY
-    sources, edges = numpy.asarray(words.sources), numpy.asarray(words.edges)
-    found: Sequence[int] = numpy.flatnonzero((sources >= 0) & held[sources] & ~held[edges >> FLAGS]).tolist()
-    return found
+    every = zip(graph.stale.sources, graph.stale.edges)
+    return [
+        at
+        for at, (source, edge) in enumerate(every)
+        if source >= 0 and whose[edge >> FLAGS] == NOBODY and whose[source] != NOBODY
+    ]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from array import array
-from bisect import bisect_right
 from collections import Counter
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.pins import SAMPLES
 from ...base.model import Kind, Statement
+from ...base.worker_pool import Unseen
+from ...engine import ENCODINGS, places_of
 from ...session.resident import miscounted
 from ...session.session import Session
 from ...sources.target import Span
@@ -19,39 +19,21 @@ from ..block_index import WEAK
 from ..declared.fitting_structs import fitting_structs
 from ..declared.once_per_image import declared_kinds
 from ..named_by_holders import of_libstdcxx
-from ..pointer_finder import Finder, finder_of
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
-from .blocks import FLAGS, INSIDE, STALE, LiveBlocks, heap_spans
-from .dominators import Lumps, lumps
-from .edges import AT_ONCE, ROOT, Disguised, Graph, SecondLook, Spread, build, fast, lasting
-from .encodings import ALIKE, FAR, RELATIVE, TAGS, UNALIGNED, WordWindow, decoded, room
+from .blocks import FLAGS, INSIDE, STALE, LiveBlocks
+from .components import Lumps, lumps
+from .edges import ROOT, Disguised, Graph, SecondLook, build, lasting
+from .encodings import ALIKE, FAR, RELATIVE
 from .pointer_strength import Strength
-from .refs import Find, ImageSearch
+from .refs import ImageSearch
 from .root_pointers import Seed
 from .roots import Roots
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
 SMALL = 512
-"""Bytes of a block that is looked at word by word."""
 MANY_ALIKE = 8
 """So many blocks of a size that all are pointed to at one offset are no chance."""
-
-
-def marked(marks: bytearray, mark: int) -> array[int]:
-    """The blocks that are marked so, in order: few of millions, mostly, or most of them."""
-    found = array("I")
-    for run in re.finditer(re.escape(bytes([mark])) + b"+", marks):
-        found.extend(range(*run.span()))
-    return found
-
-
-class _Pointer(NamedTuple):
-    to: int
-    """The block that it leads to."""
-    value: int
-    at: int
-    """Where it lies."""
 
 
 class Reach:
@@ -61,7 +43,6 @@ class Reach:
         self._search, self._graph = search, graph
         self._strength = Strength(search.session, search.blocks)
         self.marks = bytearray(len(graph.blocks))
-        self._spread = Spread(graph, self.marks)
         self.alike: list[int] = []
         """What is reached at an offset that is the same for all blocks of its size."""
         self._offsets: dict[int, int] = {}
@@ -75,7 +56,7 @@ class Reach:
 
     def mark(self, first: Iterable[int], mark: int) -> Sequence[int]:
         """These, and what hangs on them; all that had less."""
-        return self._spread.mark(first, mark, starts_only=mark == DEFINITE)
+        return self._graph.mark(first, self.marks, mark, starts_only=mark == DEFINITE)
 
     def add(self, blocks: Iterable[int]) -> None:
         """These are reached after all, and what they lead to."""
@@ -90,21 +71,23 @@ class Reach:
             (seed.edge >> FLAGS for seed in seeds if self._is_lifted(seed.edge >> FLAGS, *self._value(seed))), DEFINITE
         )
         inside = [seed.edge >> FLAGS for seed in seeds]
-        todo: Sequence[int] = self._leading_inside()
+        todo: Sequence[int] = self._graph.table.leading_inside(marks, DEFINITE)
         while todo:
             more: list[int] = []
-            for block in todo:
-                inner = {edge >> FLAGS for edge in self._spread.of(block) if edge & INSIDE}
-                inner = {to for to in inner if marks[to] != DEFINITE}
-                inside += inner
-                for to, value, at in self._pointers(block, sorted(inner)):
-                    if marks[to] == DEFINITE or not self._is_lifted(to, value, at):
-                        continue
-                    if len(self._spread.of(to)):
-                        more += self.mark([to], DEFINITE)
-                    else:
-                        # a text, of which a database has a million: nothing hangs on it
-                        marks[to] = DEFINITE
+            blocks, engine = self._search.blocks, self._search.engine
+            spans = [Span(blocks.starts[block], blocks.ends[block]) for block in todo]
+            for at, value, edge, _ in engine.pointers(spans, Unseen()):
+                to = edge >> FLAGS
+                if not edge & INSIDE or marks[to] == DEFINITE:
+                    continue
+                inside.append(to)
+                if not self._is_lifted(to, value, at):
+                    continue
+                if len(self._graph.of(to)):
+                    more += self.mark([to], DEFINITE)
+                else:
+                    # a text, of which a database has a million: nothing hangs on it
+                    marks[to] = DEFINITE
             todo = more or self._alike()
         return inside
 
@@ -134,40 +117,6 @@ class Reach:
                 new += self.mark(blocks, DEFINITE)
         return new
 
-    def _leading_inside(self) -> list[int]:
-        """What is certainly reached and has pointers to the inside of what is not yet."""
-        graph, numpy = self._graph, self._graph.numpy
-        if numpy is None:
-            return [block for block, mark in enumerate(self.marks) if mark == DEFINITE]
-        offsets, edges = fast(numpy, graph)
-        marks = numpy.frombuffer(self.marks, dtype=numpy.uint8)
-        leading = numpy.zeros(len(marks), dtype=bool)
-        for first in range(0, len(edges), AT_ONCE):
-            some = edges[first : first + AT_ONCE]
-            places = numpy.flatnonzero((some & INSIDE > 0) & (marks[some >> FLAGS] != DEFINITE)) + first
-            leading[numpy.searchsorted(offsets, places, side="right") - 1] = True
-        return numpy.flatnonzero(leading & (marks == DEFINITE)).tolist()  # type: ignore[no-any-return]
-
-    def _pointers(self, block: int, inner: Sequence[int]) -> Iterator[_Pointer]:
-        """To any of these."""
-        if not inner:
-            return
-        blocks, memory = self._search.blocks, self._search.session.memory
-        word, size = memory.pointer_size, blocks.ends[block] - blocks.starts[block]
-        starts, ends = [blocks.starts[to] for to in inner], [blocks.ends[to] for to in inner]
-        # a finder's making takes longer than to look at a few words: a database has a million such blocks
-        data = memory.try_read(blocks.starts[block], size // word * word) if size <= SMALL else None
-        if data is not None:
-            for at, value in enumerate(memory.unpack_words(data)):
-                which = bisect_right(starts, value) - 1
-                if which >= 0 and value <= ends[which]:
-                    yield _Pointer(inner[which], value, blocks.starts[block] + at * word)
-            return
-        finder = Finder(starts, ends, [Span(starts[0], ends[-1])], word)
-        for window in self._search.words.of(blocks.starts[block], blocks.ends[block]):
-            for index, which in finder.hits(window.words):
-                yield _Pointer(inner[which], window.words[index], window.address + index * word)
-
     def _value(self, seed: Seed) -> tuple[int, Optional[int]]:
         """And where it lies in memory."""
         roots = self._search.roots
@@ -193,6 +142,7 @@ class Distances:
         self._search = search
         self._known: dict[tuple[int, int], bool] = {}
         """By size of blocks and offset in them."""
+        self._samples: dict[int, Sequence[int]] = {}
 
     def is_meant(self, source: int, address: int) -> bool:
         """Where blocks of its size have numbers in this place that lead into the heap, at least half lead to starts of
@@ -207,13 +157,13 @@ class Distances:
     def _is_place(self, size: int, offset: int) -> bool:
         blocks = self._search.blocks
         starts = nexts = others = 0
-        for number in self._some[size]:
+        for number in self._some(size):
             target = self._target(blocks.starts[number] + offset)
             to = blocks.find(target)
             if to >= 0 and blocks.starts[to] == target:
                 starts += 1
                 nexts += to == number + 1
-            elif any(start <= target <= end for start, end in blocks.extents):
+            elif any(start <= target < end for start, end in self._search.heap_spans):
                 others += 1
         return starts >= others and (nexts < starts or starts < MANY)
 
@@ -225,13 +175,11 @@ class Distances:
             return 0
         return (address + distance) & memory.top
 
-    @cached_property
-    def _some(self) -> Mapping[int, Sequence[int]]:
-        """Blocks of each size, from all over the heap."""
-        groups: dict[int, list[int]] = {}
-        for number, size in enumerate(self._search.blocks.sizes):
-            groups.setdefault(size, []).append(number)
-        return {size: _spread_over(group) for size, group in groups.items()}
+    def _some(self, size: int) -> Sequence[int]:
+        """Blocks of that size, from all over the heap."""
+        if size not in self._samples:
+            self._samples[size] = _spread_over(places_of(size, self._search.blocks.sizes))
+        return self._samples[size]
 
 
 def _spread_over(group: Sequence[int]) -> Sequence[int]:
@@ -277,7 +225,7 @@ def find_leaks(search: ImageSearch, lost: int) -> Leaks:
     reach = Reach(search, graph)
     alike = {ALIKE: sorted(reach.alike)} if reach.alike else {}
     saved = {**alike, **_second_look(search, reach)}
-    unreached, inside = marked(reach.marks, UNMARKED), marked(reach.marks, POSSIBLE)
+    unreached, inside = places_of(UNMARKED, reach.marks), places_of(POSSIBLE, reach.marks)
     definite, possible = lumps(graph, unreached), lumps(graph, inside, starts_only=True)
     others = BlockTally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
     reached = BlockTally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
@@ -292,7 +240,7 @@ def held_by_stale_words(graph: Graph) -> Sequence[int]:
     if not len(graph.stale) and not any(each.edge & STALE for each in graph.seeds):
         return ()
     every, sure = bytearray(len(graph.blocks)), without_stale_words(graph)
-    met = Spread(graph, every).mark((each.edge >> FLAGS for each in graph.seeds), 1)
+    met = graph.mark((each.edge >> FLAGS for each in graph.seeds), every, 1)
     return [block for block in met if not sure[block]]
 
 
@@ -300,7 +248,7 @@ def without_stale_words(graph: Graph) -> bytearray:
     """Of each block whether anything else leads to it."""
     sure = bytearray(len(graph.blocks))
     seeds = (each.edge >> FLAGS for each in graph.seeds if not each.edge & STALE)
-    Spread(lasting(graph, bytes(len(graph.blocks))), sure).mark(seeds, 1)
+    lasting(graph, bytes(len(graph.blocks))).mark(seeds, sure, 1)
     return sure
 
 
@@ -327,7 +275,7 @@ def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> lis
 
 def _second_look(search: ImageSearch, reach: Reach) -> dict[str, list[int]]:
     """Marks what is found, and what hangs on it."""
-    again = _looked_again(search, marked(reach.marks, UNMARKED))
+    again = _looked_again(search, places_of(UNMARKED, reach.marks))
     pointers, inside = _by_source(again.pointers), _by_source(again.inside)
     saved: dict[str, list[int]] = {}
     new = True
@@ -378,46 +326,19 @@ def _looked_again(search: ImageSearch, suspects: Sequence[int]) -> SecondLook:
 
 def _encoded(search: ImageSearch, suspects: Sequence[int]) -> Iterator[Disguised]:
     """Every encoded pointer to a suspect."""
-    blocks, word = search.blocks, search.session.memory.pointer_size
-    starts = array("Q", map(blocks.starts.__getitem__, suspects))
-    # on 32-bit machines chance leads inside everywhere
-    ends = array("Q", map(blocks.ends.__getitem__, suspects) if word == 8 else (at + TAGS - 1 for at in starts))
-    finder = finder_of(search.numpy, starts, ends, (Span(*each) for each in zip(starts, ends)), word=word)
-    distances = Distances(search)
-    with search.session.meter("looking twice", search.bytes) as meter:
-        for number, root in enumerate(search.roots.ranges):
-            for window in search.words.of(root.start, root.end):
-                for each in _hits(search, finder, starts, window):
-                    suspect = suspects[each.which]
-                    seed = None if each.inside else Seed(number, each.address, suspect << FLAGS)
-                    yield Disguised(ROOT, suspect, each.encoding, seed, inside=each.inside)
-            meter.advance(search.words.bytes(root.start, root.end))
-        for span in heap_spans(search.session):
-            for window in search.words.of(span.start, span.end):
-                for each in _hits(search, finder, starts, window):
-                    source = blocks.find(each.address)
-                    if source < 0 or source == suspects[each.which]:
-                        continue
-                    if each.encoding != RELATIVE or distances.is_meant(source, each.address):
-                        yield Disguised(source, suspects[each.which], each.encoding, inside=each.inside)
-            meter.advance(search.words.bytes(*span))
-
-
-class _Encoded(NamedTuple):
-    address: int
-    which: int
-    encoding: str
-    inside: bool
-
-
-def _hits(search: ImageSearch, finder: Find, starts: Sequence[int], window: WordWindow) -> Iterator[_Encoded]:
-    memory = search.session.memory
-    for each in decoded(window, memory, search.numpy, finder.tops):
-        is_unaligned = each.encoding == UNALIGNED
-        for index, which in finder.hits(each.words, None if is_unaligned else room(each.encoding)):
-            inside = is_unaligned and int(each.words[index]) > starts[which]
-            address = each.address + each.place(index) * memory.pointer_size
-            yield _Encoded(address, which, each.encoding, inside=inside)
+    asked, roots = array("I", suspects), search.root_spans
+    with search.meter("looking twice", [*roots.spans, *search.heap_spans]) as meter:
+        for each in search.engine.encoded(asked, roots.spans, meter):
+            is_inside = each.is_inside
+            seed = None if is_inside else Seed(roots.of[each.span], each.address, each.target << FLAGS)
+            yield Disguised(ROOT, each.target, ENCODINGS[each.encoding], seed, inside=is_inside)
+        distances = Distances(search)
+        for each in search.engine.encoded(asked, search.heap_spans, meter):
+            encoding = ENCODINGS[each.encoding]
+            if each.source < 0 or each.source == each.target:
+                continue
+            if encoding != RELATIVE or distances.is_meant(each.source, each.address):
+                yield Disguised(each.source, each.target, encoding, inside=each.is_inside)
 
 
 MOST_TYPED = 20000

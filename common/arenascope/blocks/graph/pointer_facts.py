@@ -10,7 +10,7 @@ from ..declared.claims import member_at
 from ..declared.once_per_image import declared_in
 from .asked_address import Goal
 from .blocks import FLAGS, STALE
-from .edges import Graph, Spread, build, stale_at
+from .edges import Graph, build, stale_at
 from .leaks import types_of, without_stale_words
 from .pointer_strength import Strength
 from .refs import BLOCK, ImageSearch, Ref, of_word
@@ -115,12 +115,11 @@ def stale_rows(search: ImageSearch) -> list[StaleRow]:
     """What holds most comes first."""
     graph, blocks = build(search), search.blocks
     met = without_stale_words(graph)
-    spread = Spread(graph, met)
     words, hanging = [], []
     for word in [*_words(search, graph, bytes(met))]:
         if not met[word.block]:
             words.append(word)
-            hanging.append(spread.mark([word.block], 1))
+            hanging.append(graph.mark([word.block], met, 1))
     told = RefDetails(search, [each.ref for each in words], None)
     rows: dict[tuple[Optional[str], str], StaleRow] = {}
     for word, below in zip(words, hanging):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from contextlib import AbstractContextManager
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
 from ...base.model import ROOT_KINDS
-from ...base.worker_pool import Meter
+from ...base.worker_pool import Meter, Unseen
+from ...engine import ENCODINGS, EngineImage
 from ...glibc.find.thread_pointers import Dtv
 from ...session.session import Session
 from ...sources.elf.address_names import names_of, place_of
@@ -18,11 +20,12 @@ from ...sources.elf.elf_file import PT_TLS, STT_TLS, Elf, proven_files
 from ...sources.elf.modules import Module
 from ...sources.elf.registers import GENERAL
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables, UnwoundFrame, by_number
-from ...sources.target import Span, SymbolPlace, text_of
-from ..pointer_finder import FastFinder, Finder, finder_of, library
+from ...sources.target import Span, SymbolPlace, joined, text_of
+from ..pointer_finder import library
 from ..recognise.module_memory import ground_of
 from .blocks import LiveBlocks, heap_spans
-from .encodings import ImageWords, WordWindow, decoded, room
+from .encodings import room
+from .memory_windows import ImageBytes
 from .roots import NUMBERS, Root, Roots, RootWord
 
 if TYPE_CHECKING:
@@ -147,8 +150,6 @@ class Names:
 
 
 BLOCK = "block"
-QUICK = 16 << 20
-"""So many bytes are looked through a second time unasked without numpy: about a second."""
 
 
 class Ref(NamedTuple):
@@ -171,6 +172,9 @@ class Ref(NamedTuple):
     """Of a register: why it is perhaps old. Of what lies in memory pointer_facts.py asks."""
 
 
+Look = Callable[[Span, Sequence[Span], Meter], "Iterator[PointerWord]"]
+
+
 class PointerWord(NamedTuple):
     """A word that leads to where it was asked for."""
 
@@ -179,8 +183,12 @@ class PointerWord(NamedTuple):
     encoding: Optional[str] = None
 
 
-Find = Union[Finder, FastFinder]
-Look = Callable[[Find, WordWindow], Iterator[PointerWord]]
+class RootSpans(NamedTuple):
+    """What of the roots' ranges has anything but zeros."""
+
+    spans: Sequence[Span]
+    of: Sequence[int]
+    """The number of the range that each is of."""
 
 
 class ImageSearch:
@@ -188,7 +196,7 @@ class ImageSearch:
 
     def __init__(self, session: Session, blocks: LiveBlocks, roots: Roots) -> None:
         self.session, self.blocks, self.roots = session, blocks, roots
-        self.words = ImageWords(session, roots.shared)
+        self._image = ImageBytes(session, roots.shared)
         # the results of other files of this folder, each None until somebody asks for it
         self.contexts: Optional[Contexts] = None
         self.stale_words: Optional[StaleWords] = None
@@ -198,14 +206,7 @@ class ImageSearch:
         self.held: Optional[BlockHolders] = None
         self.owners: Optional[Owners] = None
         self.owned: Optional[HeldPages] = None
-        self.unasked = False
-        """Nobody waits for what it finds."""
         self._names: Optional[Names] = None
-
-    @property
-    def looks_again(self) -> bool:
-        """Whether what nothing plain leads to is looked for a second time: unasked only where that is little work."""
-        return not self.unasked or self.numpy is not None or self.bytes <= QUICK
 
     @property
     def names(self) -> Names:
@@ -213,15 +214,50 @@ class ImageSearch:
             self._names = Names(self.session, self.roots.dtvs)
         return self._names
 
+    @cached_property
+    def heap_spans(self) -> Sequence[Span]:
+        """What of malloc's own memory has anything but zeros."""
+        return [part for span in heap_spans(self.session) for part in self._image.present(*span)]
+
+    @cached_property
+    def root_spans(self) -> RootSpans:
+        rows = [
+            (part, number)
+            for number, root in enumerate(self.roots.ranges)
+            for part in self._image.present(root.start, root.end)
+        ]
+        return RootSpans([part for part, _ in rows], [number for _, number in rows])
+
+    @cached_property
+    def engine(self) -> EngineImage:
+        """The image as the engine has it, with its live blocks."""
+        engine = self.blocks.engine
+        every = joined(sorted([*self.heap_spans, *self.root_spans.spans]))
+        engine.set_memory(self._image.all_pieces(every))
+        return engine
+
+    def __enter__(self) -> ImageSearch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.blocks.engine.let_go()
+
     @property
-    def bytes(self) -> int:
-        heaps = sum(self.words.bytes(*each) for each in heap_spans(self.session))
-        return heaps + sum(self.words.bytes(each.start, each.end) for each in self.roots.ranges)
+    def lost(self) -> int:
+        """Bytes that could not be read."""
+        return self._image.lost + (self.engine.lost if "engine" in vars(self) else 0)
 
     @cached_property
     def numpy(self) -> Optional[ModuleType]:
         """Where it is found and worth it."""
         return library(self.bytes)
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.bytes for each in (*self.heap_spans, *self.root_spans.spans))
+
+    def meter(self, what: str, spans: Sequence[Span]) -> AbstractContextManager[Meter]:
+        return self.session.meter(what, sum(each.bytes for each in spans))
 
     def references(self, target: Span, but: Optional[int] = None) -> list[Ref]:
         """Every pointer to the range, the end included: variables first, then in order of their addresses. `but`:
@@ -236,44 +272,33 @@ class ImageSearch:
 
     def between(self, source: Span, target: Span, encoded: bool = False) -> Iterator[PointerWord]:
         """Pointers from what one range has to the other, its end included: plain ones, or those that are none."""
-        word = self.session.memory.pointer_size
-        finder = finder_of(self.numpy, [target.start], [target.end], [target], word=word)
-        for window in self.words.of(*source):
-            yield from (self._encoded if encoded else self._plain)(finder, window)
+        look = self._encoded if encoded else self._plain
+        return look(target, [source], Unseen())
 
     def _all(self, target: Span, but: Optional[int], look: Look) -> list[Ref]:
-        finder = finder_of(self.numpy, [target.start], [target.end], [target], word=self.session.memory.pointer_size)
         refs: list[Ref] = []
-        with self.session.meter("searching", self.bytes) as meter:
-            for root in self.roots.ranges:
-                for hit in self._found(finder, Span(root.start, root.end), look, meter):
-                    refs.append(self.named(root, hit.address, hit.value)._replace(encoding=hit.encoding))
-            for span in heap_spans(self.session):
-                for hit in self._found(finder, span, look, meter):
-                    index = self.blocks.find(hit.address)
-                    if index >= 0 and index != but:
-                        offset = hit.address - self.blocks.starts[index]
-                        place = Ref(BLOCK, hit.address, hit.value, block=index, offset=offset)
-                        refs.append(place._replace(encoding=hit.encoding))
+        roots = self.roots.ranges
+        spans = [*self.root_spans.spans, *self.heap_spans]
+        with self.meter("searching", spans) as meter:
+            for part, number in zip(*self.root_spans):
+                for hit in look(target, [part], meter):
+                    refs.append(self.named(roots[number], hit.address, hit.value)._replace(encoding=hit.encoding))
+            for hit in look(target, self.heap_spans, meter):
+                index = self.blocks.find(hit.address)
+                if index >= 0 and index != but:
+                    offset = hit.address - self.blocks.starts[index]
+                    place = Ref(BLOCK, hit.address, hit.value, block=index, offset=offset)
+                    refs.append(place._replace(encoding=hit.encoding))
         return refs
 
-    def _found(self, finder: Find, span: Span, look: Look, meter: Meter) -> Iterator[PointerWord]:
-        for window in self.words.of(span.start, span.end):
-            yield from look(finder, window)
-        meter.advance(self.words.bytes(*span))
+    def _plain(self, target: Span, spans: Sequence[Span], meter: Meter) -> Iterator[PointerWord]:
+        return (PointerWord(*each) for each in self.engine.words_into(target, spans, meter))
 
-    def _plain(self, finder: Find, window: WordWindow) -> Iterator[PointerWord]:
-        word = self.session.memory.pointer_size
-        for index, _ in finder.hits(window.words):
-            yield PointerWord(window.address + index * word, window.words[index])
-
-    def _encoded(self, finder: Find, window: WordWindow) -> Iterator[PointerWord]:
-        word = self.session.memory.pointer_size
-        for each in decoded(window, self.session.memory, self.numpy, finder.tops):
-            for index, _ in finder.hits(each.words, room(each.encoding)):
-                value, place = int(each.words[index]), each.place(index)
-                if each.address != window.address or value != window.words[place]:
-                    yield PointerWord(each.address + place * word, value, each.encoding)
+    def _encoded(self, target: Span, spans: Sequence[Span], meter: Meter) -> Iterator[PointerWord]:
+        for each in self.engine.encoded_to(target, spans, meter):
+            encoding = ENCODINGS[each.encoding]
+            if not each.is_plain and each.value - target.start < room(encoding):
+                yield PointerWord(each.address, each.value, encoding)
 
     def named(self, root: Root, address: int, value: int) -> Ref:
         return Ref(root.kind, address, value, self.names.of(root, address), tid=root.tid)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from operator import or_
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH
 from ...analysis.report import FIRST, FreedNext, HeldSums, Holder, JointHolders, Lost, MainHolder, PageSharer
+from ...engine import places_of
 from .blocks import OwnerPages
 from .edges import build
 from .leads import Owner
-from .leaks import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks, marked, rows_of
+from .leaks import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks, rows_of
 from .owners import ALONE, JOINTLY, UNREACHED, find_owners
 from .refs import ImageSearch
 from .returns import owned, returns
@@ -74,7 +74,7 @@ def shared_pages(
         for number, lead in zip(owners.whose, owners.lead)
     ]
     # all that is set stays so beside nobody's
-    kept = returns(search, whose, 2 << count, or_)
+    kept = returns(search, whose, 2 << count, "sets")
     if kept is None:
         return None
     return SharedPages(kept, {who: each.returns for who, each in enumerate(kept) if who and each.returns})
@@ -90,9 +90,10 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
     themselves, not only with something else."""
     blocks = search.blocks
     marks = Reach(search, build(search)).marks
-    unreached, inside = marked(marks, UNMARKED), marked(marks, POSSIBLE)
+    unreached: Sequence[int] = places_of(UNMARKED, marks)
+    inside: Sequence[int] = places_of(POSSIBLE, marks)
     leaks: Optional[Leaks] = None
-    if unreached and search.looks_again:
+    if unreached:
         leaks = find_leaks(search, lost)
         unreached, inside = leaks.definite.blocks(), leaks.possible.blocks()
     nowhere, possible = blocks.bytes_of(unreached), blocks.bytes_of(inside)

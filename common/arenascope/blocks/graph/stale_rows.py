@@ -260,9 +260,10 @@ def stale_words(search: ImageSearch) -> StaleWords:
 
 
 def _made(search: ImageSearch) -> StaleWords:
-    table = StaleWords(search.blocks, search.session.memory.pointer_size, search.numpy)
+    table = StaleWords(search.engine, search.session.memory.pointer_size)
     for source in SOURCES if len(search.blocks) else ():
         source(search, table)
+    table.tell()
     return table
 
 

@@ -333,6 +333,22 @@ class Catalogue:
         self.tables[first] = _Table(of, word) if of is not None else None
         return self.tables[first]
 
+    def of_table(self, first: int, usable: int, step: int) -> int:
+        """The index of the kind of a block that begins with this word; NONE where that is no vtable. `step`: so far
+        from one to the next it has the word, at equal steps; 0: it does not."""
+        table = self.tables.get(first, UNSEEN)
+        if table is UNSEEN:
+            table = self._learn(first)
+        if table is None:
+            return NONE
+        kind = Kind(table.of.name, table.of.kind, table.of.module, how=table.of.how)
+        if step:
+            return self.index_of(KindOfSize(kind._replace(name=f"{kind.name}[]"), step, kind))
+        index = table.sizes.get(usable)
+        if index is None:
+            index = table.sizes[usable] = self.index_of(KindOfSize(kind, usable))
+        return index
+
     def _of_table(self, table: _Table, data: bytes, base: int, user: int, usable: int) -> int:
         of, start, looked_at = table.of, user - base, min(usable, LONGEST_ARRAY)
         kind = Kind(of.name, of.kind, of.module, how=of.how)

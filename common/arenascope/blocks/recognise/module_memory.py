@@ -12,7 +12,7 @@ from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
-from ..graph.encodings import with_constants
+from ..graph.memory_windows import with_constants
 
 PAGE_SHIFT = 12
 MOST_PAGES = 1 << 20

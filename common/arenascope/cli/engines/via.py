@@ -24,10 +24,11 @@ from signal import SIGINT
 from types import MappingProxyType
 from typing import AsyncIterator, Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from ... import engine
 from ...analysis.diff import Document
 from ...base import background
 from ...base.argv import pid_in
-from ...base.errors import UsageError
+from ...base.errors import NoEngineError, UsageError
 from ...base.printable import one_line
 from ...sources.live.processes_by_name import processes_called
 from ..several_subjects import document, failed
@@ -56,8 +57,10 @@ def archived(date: int = OLDEST_DATE, more: Mapping[str, bytes] = MappingProxyTy
     files = {
         path.relative_to(package.parent).as_posix(): path.read_bytes()
         for path in package.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and path.name != engine.NAME
     }
+    with suppress(NoEngineError):
+        files[engine.in_archive(os.uname().machine)] = Path(engine.find_engine()).read_bytes()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, content in sorted({**files, **more, "__main__.py": MAIN.encode()}.items()):

@@ -20,7 +20,7 @@ from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks
 from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.roots import find_roots
-from ...blocks.pointer_finder import WORTH_IT, library
+from ...engine import is_there
 from ...present.shared_text.text import Style
 from ...session.session import Session
 from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
@@ -36,8 +36,6 @@ from ..framework.command import Context
 
 Unless = Callable[[Session], bool]
 
-SLOW, SPEED = 256 << 20, 20 << 20
-"""From this size on a notice recommends numpy, with the bytes followed in a second without it."""
 FOLDERS = ("/var/tmp", "/tmp")
 FILES_IN_MEMORY = ("tmpfs", "ramfs")
 """File systems that keep files in memory."""
@@ -65,7 +63,7 @@ class CopiedImage(NamedTuple):
     @property
     def problems(self) -> list[Statement]:
         """The problem that some memory was not searched; empty if all was."""
-        lost = self.lost + self.search.words.lost
+        lost = self.lost + self.search.lost
         return [Statement("not-searched", {"bytes": lost})] if lost else []
 
     @property
@@ -198,9 +196,7 @@ def looked(context: Context) -> CopiedImage:
         # zeros would pass for blocks without pointers
         raise RedactedError("what points to them")
     if session.block_results.search is None:
-        session.block_results.search = search = search_of(session, live_blocks(session))
-        if search.bytes >= SLOW and library(search.bytes) is None:
-            context.door.notice(f"note: without numpy this takes {search.bytes / SPEED:,.0f} s and more\n")
+        session.block_results.search = context.copies.enter_context(search_of(session, live_blocks(session)))
     return CopiedImage(session.block_results.search, lost)
 
 
@@ -208,7 +204,7 @@ def quick_core_search(context: Context) -> Optional[CopiedImage]:
     """A core that can be searched within a second; None for a larger one, or for JSON: documents are the same for a
     process and its core."""
     session = context.session
-    if context.options.json or session.target.kind != "core" or session.target.image.redacted:
+    if context.options.json or session.target.kind != "core" or session.target.image.redacted or not is_there():
         return None
     if not session.started or session.stopped or sum(each.bytes for each in heap_spans(session)) > FOLLOWED_UNASKED:
         return None
@@ -216,9 +212,7 @@ def quick_core_search(context: Context) -> Optional[CopiedImage]:
     if len(blocks) > BLOCKS_UNASKED:
         return None
     search = search_of(session, blocks)
-    slow = search.bytes > (WORTH_IT if library(search.bytes) is None else FOLLOWED_UNASKED)
-    search.unasked = True
-    return None if slow else CopiedImage(search, 0)
+    return CopiedImage(search, 0) if search.bytes <= FOLLOWED_UNASKED else None
 
 
 def search_of(session: Session, blocks: LiveBlocks) -> ImageSearch:

@@ -323,6 +323,14 @@ class Candidates(Record):
     thread_caches: Found
 
 
+class EngineRecord(Record):
+    """The compiled engine, which reads every block."""
+
+    interface: Annotated[Optional[int], "The release of its interface; null: it cannot be used"]
+    path: Annotated[Optional[str], "Its file; null: it cannot be used"]
+    problem: Annotated[Optional[str], "Why it cannot be used, and what to do; null: it can"]
+
+
 class VersionDocument(Document, command="version"):
     """The answer of version."""
 
@@ -330,6 +338,7 @@ class VersionDocument(Document, command="version"):
     debugger: Annotated[Optional[str], "The debugger, or that there is none"]
     python: Annotated[str, "Its version"]
     libraries: Annotated[Mapping[str, Annotated[str, "Which and where"]], "Optional libraries, and where they are"]
+    engine: EngineRecord
     layout: Annotated[Optional[str], "What is known of glibc's structures; null: no glibc"]
     checks: Checks
     libcs: Annotated[Sequence[LibcRecord], "Every glibc in the process"]

@@ -400,6 +400,15 @@ class CoreImage(Source):
             if low < high:
                 yield open_core.FileRange(low, high, self.segments[index].offset - self._starts[index])
 
+    def pieces(self, start: int, end: int) -> Optional[Sequence[target.MemoryPiece]]:
+        pieces = []
+        for low, high, shift in self.parts(start, end):
+            if self.file >= 0:
+                pieces.append(target.MemoryPiece(low, high - low, file=self.file, offset=low + shift))
+                continue
+            pieces.append(target.MemoryPiece(low, high - low, self.held.view(low + shift, high - low)))
+        return pieces
+
     def window(self, address: int) -> Optional[target.View]:
         """Returns the file's bytes of the segment that covers `address`, without a copy."""
         index = bisect_right(self._starts, address) - 1

@@ -14,7 +14,7 @@ from ..elf.elf_file import AT_PAGESZ, MAGIC, parse_auxv
 from ..elf.sysroot import open_regular
 from ..live import procfiles
 from ..source import Source
-from ..target import Timer, Watched
+from ..target import MemoryPiece, Timer, Watched
 from .pagemap import PagemapResidency
 from .procfiles import barrier, read_bytes, refusal
 
@@ -139,6 +139,11 @@ class ProcessImage(Source):
         # OverflowError: an offset of 2**63 itself; EIO: nothing is mapped there, or it may not be read
         except (OSError, OverflowError) as error:
             raise MemoryReadError(address, size) from error
+
+    def pieces(self, start: int, end: int) -> Optional[Sequence[MemoryPiece]]:
+        if self._shared is not None and self._shared.has(start, end):
+            return None
+        return [MemoryPiece(start, end - start, file=self._mem, offset=start)]
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block`, up to where nothing is mapped."""

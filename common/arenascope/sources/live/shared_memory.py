@@ -44,6 +44,10 @@ class SharedFiles:
         mappings = [Span(each.start, each.end) for each in known]
         self.told = SharedMemory(mappings, [each for found in self.pages.values() for each in found], unknown)
 
+    def has(self, start: int, end: int) -> bool:
+        """Tells whether some of the range lies in such a mapping."""
+        return any(each.start < end and start < each.end for each in self.told.mappings)
+
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block` from such a mapping, up to its end; 0 elsewhere."""
         region = self._regions.find(address)

@@ -1,0 +1,760 @@
+"""The compiled engine (engine/ in a checkout): its functions and tables, with types. Nothing else knows of ctypes.
+
+A table is a memoryview of the engine's own memory, which stays as long as somebody looks at it. An Engine has what is
+known of one image, an EdgeTable the edges of one graph.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import shlex
+import struct
+from array import array
+from contextlib import suppress
+from functools import cache
+from typing import Any, Callable, Iterable, Iterator, Literal, NamedTuple, Optional, Sequence, Union
+
+from .base import background, optional_libraries
+from .base.about import PROGRAM
+from .base.errors import NoEngineError
+from .base.worker_pool import Meter
+from .sources.target import ByteOrder, MemoryPiece, Span
+
+INTERFACE = 1
+"""As in engine/src/lib.rs."""
+NAME = "libarenascope.so"
+BUILT = os.path.join("engine", "target", "release", NAME)
+OK, STOPPED, BAD_INPUT, NO_MEMORY = range(4)
+HEARTBEAT = 0.05
+"""Seconds between two looks at a call that takes long."""
+AT_ONCE = 32 << 20
+"""A call that looks at less than that is over before anybody could see its progress."""
+FEW_STEPS = 1 << 18
+NOBODY = -1
+
+Buffer = Union["array[int]", bytearray, memoryview]
+
+
+class EngineError(Exception):
+    """The engine was asked for something impossible, or has a fault: both are arenascope's own."""
+
+
+def find_engine() -> str:
+    """Returns the file of the engine: in a checkout where it is built, otherwise beside the package, or in the archive
+    that the package is in. Raises NoEngineError if there is none, or one that another user could have put there."""
+    how = _how_to_get_it()
+    if os.environ.get("ARENASCOPE_ENGINE") == "none":
+        raise NoEngineError("none by ARENASCOPE_ENGINE", how)
+    root = optional_libraries.checkout()
+    if root is None and not os.path.isdir(optional_libraries.PACKAGE):
+        return os.path.join(os.path.dirname(optional_libraries.PACKAGE), in_archive(os.uname().machine))
+    path = os.path.join(root, BUILT) if root else os.path.join(optional_libraries.PACKAGE, NAME)
+    try:
+        if not os.path.isfile(path):
+            raise NoEngineError("not built", how)
+        if not optional_libraries.is_believed(path, root or optional_libraries.PACKAGE, os.path.dirname(path)):
+            raise NoEngineError(f"another user could have written {path}", how)
+    except OSError as error:
+        raise NoEngineError(str(error), how) from error
+    return path
+
+
+def in_archive(machine: str) -> str:
+    """Returns the name of the engine for such processors in a zipapp, which may have several."""
+    return f"{PROGRAM}/engines/{machine}/{NAME}"
+
+
+def _how_to_get_it() -> str:
+    root = optional_libraries.checkout()
+    if root is not None:
+        return f"make -C {shlex.quote(root)} engine"
+    if os.path.isdir(optional_libraries.PACKAGE):
+        return "install cargo, then arenascope again"
+    return "make zipapp where cargo is"
+
+
+@cache
+def _library() -> Any:
+    how = _how_to_get_it()
+    try:
+        import ctypes  # a Python may lack it
+    except ImportError:
+        raise NoEngineError("this Python has no ctypes", "use one that has it") from None
+    path = find_engine()
+    try:
+        library = _from_file(ctypes.CDLL, path) if os.path.isfile(path) else _out_of_archive(ctypes.CDLL, how)
+        interface = library.arenascope_interface()
+        if interface != INTERFACE:
+            raise NoEngineError(f"its interface is {interface}, and {INTERFACE} is needed: {path}", how)
+        library.arenascope_close.restype = library.arenascope_graph_close.restype = None
+    except (OSError, AttributeError) as error:
+        raise NoEngineError(f"it cannot be loaded: {error}", how) from error
+    return library
+
+
+def _from_file(load: Callable[[str], Any], path: str) -> Any:
+    """Loads it if it is whole, as where a disk was full it may not be: the dynamic linker would end this process by
+    SIGBUS. The section headers are an ELF file's last bytes."""
+    with open(path, "rb") as file:
+        header = file.read(64)
+        if header[:5] == b"\x7fELF\x02":
+            at, size, count = struct.unpack_from("=Q10xHH", header.ljust(64, b"\0"), 40)
+            if os.fstat(file.fileno()).st_size < at + size * count or len(header) < 64:
+                raise OSError(f"{path} ends too soon")
+    return load(path)
+
+
+def _out_of_archive(load: Callable[[str], Any], how: str) -> Any:
+    """Loads the engine of a zipapp from memory: a file that is unpacked somewhere could be replaced by another user."""
+    machine = os.uname().machine
+    try:
+        content = pkgutil.get_data(PROGRAM, in_archive(machine).partition("/")[2]) or b""
+    except OSError:
+        raise NoEngineError(f"none for {machine} in this archive", how) from None
+    file = os.memfd_create(NAME)
+    try:
+        with open(file, "wb", closefd=False) as memory:
+            memory.write(content)
+        return load(f"/proc/self/fd/{file}")
+    finally:
+        os.close(file)
+
+
+class EngineFound(NamedTuple):
+    """What `version` says of the engine."""
+
+    interface: Optional[int]
+    path: Optional[str]
+    problem: Optional[str]
+
+
+def describe() -> EngineFound:
+    """Loads the engine, and returns which it is or why there is none."""
+    try:
+        _library()
+        return EngineFound(INTERFACE, find_engine(), None)
+    except NoEngineError as error:
+        return EngineFound(None, None, f"{error.why} ({error.hint})")
+
+
+def is_there() -> bool:
+    """Tells whether the engine can be used."""
+    return describe().problem is None
+
+
+def need_engine() -> None:
+    """Raises NoEngineError if there is none."""
+    _library()
+
+
+class _Call:
+    """Arguments for one call of the library, kept until it is over."""
+
+    def __init__(self) -> None:
+        import ctypes
+
+        self._ctypes, self._kept = ctypes, list[Any]()
+
+    def table(self, values: Optional[Buffer], count: Optional[int] = None) -> Any:
+        """A table of the caller's; `count` values, if these are longer than an item of the buffer."""
+        table = (self._ctypes.c_uint64 * 2)()
+        if values is not None and len(values):
+            view = memoryview(values)
+            if view.readonly or not view.contiguous:
+                view = memoryview(bytearray(view))
+            handle = self._ctypes.c_char.from_buffer(view)
+            self._kept += [view, handle]
+            table[0], table[1] = self._ctypes.addressof(handle), len(values) if count is None else count
+        return self._ctypes.byref(table)
+
+    def spans(self, spans: Sequence[tuple[int, int]]) -> Any:
+        return self.table(array("Q", [each for span in spans for each in span[:2]]), len(spans))
+
+
+class _Handle:
+    """Something in the engine, until nobody needs it."""
+
+    def __init__(self, pointer: Any, close: Callable[[Any], None]) -> None:
+        self.pointer, self._close = pointer, close
+
+    def __del__(self) -> None:
+        self._close(self.pointer)
+
+
+def _checked(code: int) -> None:
+    if code == OK:
+        return
+    if code == NO_MEMORY:
+        raise MemoryError("the engine")
+    raise EngineError("bad input" if code == BAD_INPUT else f"code {code}")
+
+
+class _Given:
+    """Tables that a call gives."""
+
+    def __init__(self, count: int) -> None:
+        import ctypes
+
+        self._tables = (ctypes.c_uint64 * (4 * count))()
+        self.argument = ctypes.byref(self._tables)
+        """For the call."""
+
+    def view(self, code: str, size: int = 0, at: int = 0) -> memoryview:
+        """One of them as numbers; its values have `size` bytes, or those of a number."""
+        import ctypes
+
+        memory = (ctypes.c_uint64 * 4)(*self._tables[4 * at : 4 * at + 4])
+        handle = _Handle(memory, lambda given: _library().arenascope_free(ctypes.byref(given)))
+        return _view(handle, memory[0], memory[1] * (size or struct.calcsize(code)), code)
+
+
+def _view(handle: _Handle, address: int, size: int, code: str) -> memoryview:
+    """The engine's memory as numbers; a memoryview keeps the array, and the array whose memory it is."""
+    import ctypes
+
+    if not size:
+        return memoryview(array(code))
+    memory = (ctypes.c_char * size).from_address(address)
+    memory.handle = handle  # type: ignore[attr-defined]
+    return memoryview(memory).cast("B").cast(code)  # type: ignore[call-overload,no-any-return]
+
+
+class _Owned:
+    """What has a handle, and calls functions about it."""
+
+    def __init__(self, pointer: Any, close: Callable[[Any], None], stop_if_asked: Callable[[], None]) -> None:
+        """`stop_if_asked` raises KeyboardInterrupt after a Ctrl-C that Python does not learn of."""
+        self._handle = _Handle(pointer, close)
+        self._stop_if_asked = stop_if_asked
+        self.lost = 0
+        """Bytes that calls could not read, each time they tried."""
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        _checked(getattr(_library(), f"arenascope_{name}")(self._handle.pointer, *arguments))
+
+    def _run(self, name: str, *arguments: Any, meter: Meter, size: int, at_once: int = AT_ONCE) -> None:
+        """A call of so many bytes or steps, with CONTROL among its arguments. Unless these are fewer than `at_once` its
+        progress is shown, and Ctrl-C ends it."""
+        import ctypes
+
+        control = (ctypes.c_uint64 * 3)()
+        given = [ctypes.byref(control) if each is CONTROL else each for each in arguments]
+        function = getattr(_library(), f"arenascope_{name}")
+        pointer = self._handle.pointer
+        if size < at_once:
+            code = function(pointer, *given)
+            self.lost += control[2]
+            _checked(code)
+            meter.advance(size)
+            return
+        work = background.BackgroundWork(lambda: int(function(pointer, *given)))
+        shown = 0
+        try:
+            while not work.is_finished:
+                work.wait(HEARTBEAT)
+                self._stop_if_asked()
+                done = min(control[0], size)
+                meter.advance(done - shown)
+                shown = done
+        finally:
+            # it has ended, or Ctrl-C came: what it works on stays until it has stopped
+            control[1] = 1
+            _wait(work)
+        meter.advance(size - shown)
+        self.lost += control[2]
+        _checked(work.result())
+
+
+def _wait(work: background.BackgroundWork[int]) -> None:
+    while not work.is_finished:
+        with suppress(KeyboardInterrupt):
+            work.wait()
+
+
+CONTROL = object()
+"""Stands for the words by which a call's progress is seen and its end is asked for."""
+
+
+def places_of(value: int, values: Buffer) -> memoryview:
+    """Where in some numbers this one stands."""
+    import ctypes
+
+    call, given = _Call(), _Given(1)
+    size = memoryview(values).itemsize
+    number = ctypes.c_uint64(value & (1 << 64) - 1)
+    _checked(_library().arenascope_equal(call.table(values), size, number, given.argument))
+    return given.view("I")
+
+
+def sum_at(values: Buffer, places: Buffer) -> int:
+    """The sum of numbers of 64 bits at these places."""
+    import ctypes
+
+    call, found = _Call(), ctypes.c_uint64()
+    _checked(_library().arenascope_sum(call.table(values), call.table(places), ctypes.byref(found)))
+    return found.value
+
+
+JOINS = ("nobody", "sets")
+Join = Union[Literal["nobody", "sets"], Sequence[int]]
+"""Whose a page is on which two owners have something: nobody's, that of both where owners are sets by their bits, or of
+the lowest node that has both below it, where they are nodes of a tree, of each the one above it or NOBODY."""
+
+
+class EngineImage(_Owned):
+    """What the engine knows of one image: its memory, its live blocks, which words can hold no pointers."""
+
+    def __init__(self, word: int, byte_order: ByteOrder, stop_if_asked: Callable[[], None] = lambda: None) -> None:
+        import ctypes
+
+        library, pointer = _library(), ctypes.c_void_p()
+        _checked(library.arenascope_open(word, byte_order == "big", ctypes.byref(pointer)))
+        super().__init__(pointer, library.arenascope_close, stop_if_asked)
+        self._kept: list[object] = []
+
+    def let_go(self) -> None:
+        """Forgets the image's memory; tables that were made stay."""
+        self.set_memory(())
+
+    def set_memory(self, pieces: Iterable[MemoryPiece]) -> None:
+        """The image's bytes, in place of those before. Buffers must be writable, though nobody writes them, and are
+        kept; files must stay open as long as the image is looked through."""
+        import ctypes
+
+        kept, rows = list[object](), array("Q")
+        for each in pieces:
+            address, file = 0, -1
+            if each.data is not None:
+                data = memoryview(bytearray(each.data)) if each.data.readonly else each.data
+                handle = ctypes.c_char.from_buffer(data)
+                kept += [data, handle]
+                address = ctypes.addressof(handle)
+            else:
+                file = each.file
+            rows.extend((each.address, each.bytes, address, file & (1 << 64) - 1, each.offset))
+        call = _Call()
+        self._call("pieces", call.table(rows, len(rows) // 5))
+        self._kept = kept
+
+    def bytes_in(self, spans: Sequence[Span]) -> int:
+        """How many bytes of these the image has."""
+        import ctypes
+
+        call, size = _Call(), ctypes.c_uint64()
+        self._call("bytes", call.spans(spans), ctypes.byref(size))
+        return size.value
+
+    def set_blocks(self, starts: Buffer, ends: Buffer, sizes: Buffer) -> None:
+        """The live blocks in order, as arrays of 64 bits; what was said of words is forgotten."""
+        call = _Call()
+        self._call("blocks", call.table(starts), call.table(ends), call.table(sizes))
+
+    def sweep(
+        self, stretches: Sequence[Stretch], least: int, header: int, listed: Buffer, fast: Buffer, meter: Meter
+    ) -> tuple[Iterator[tuple[int, int]], list[Stopped]]:
+        """Sweeps parts of heaps; the blocks wait for `make_blocks`. Returns what else is not free, as ranges, and where
+        each sweep stopped. `least` and `header` are bytes of the smallest chunk, and from a chunk to what malloc
+        returned; `listed` are the chunks that look used and are not, in order, `fast` has a 1 for those in fastbins."""
+        call, given = _Call(), _Given(2)
+        rows = array("Q", [number for each in stretches for number in each])
+        tables = (call.table(rows, len(stretches)), least, header, call.table(listed), call.table(fast))
+        size = sum(each.limit - each.start for each in stretches)
+        self._run("sweep", *tables, processors(), CONTROL, given.argument, meter=meter, size=size)
+        besides = struct.iter_unpack("=QQ", given.view("B", 16))
+        return besides, [Stopped(*each) for each in struct.iter_unpack("=3Q", given.view("B", 24, at=1))]
+
+    def make_blocks(self, others: Sequence[tuple[int, int, int]], beyond: int) -> int:
+        """Makes the table of live blocks, of all sweeps and of (start, last address, size) of `others`; the others'
+        ends are `beyond` behind their starts and sizes. Returns how many were left out, as another one lies there."""
+        import ctypes
+
+        call, twice = _Call(), ctypes.c_uint64()
+        rows = array("Q", [number for each in others for number in each])
+        self._call("swept", call.table(rows, len(others)), ctypes.c_int64(beyond), ctypes.byref(twice))
+        return twice.value
+
+    def blocks(self) -> tuple[memoryview, memoryview, memoryview]:
+        """Starts, last addresses and sizes of the live blocks, in order. They are made once."""
+        import ctypes
+
+        tables = (ctypes.c_uint64 * 6)()
+        self._call("tables", ctypes.byref(tables))
+        starts, ends, sizes = (_view(self._handle, tables[at], 8 * tables[at + 1], "Q") for at in (0, 2, 4))
+        return starts, ends, sizes
+
+    def exclude(self, ranges: Sequence[tuple[int, int, int]]) -> None:
+        """Words of these ranges, (start, end, why), hold no pointers; in place of the ranges before."""
+        call = _Call()
+        self._call("exclude", call.table(array("Q", [each for row in ranges for each in row]), len(ranges)))
+
+    def declare(self, starts: Buffer, used: Buffer, may: Buffer, begins: int, why: int, beyond: int) -> None:
+        """Says of the blocks that begin at `starts` which words can hold pointers: those of which `may` has a 1, which
+        comes again behind its last word, from `begins` on; `why` and `beyond` are said of the others, in the first
+        `used` bytes (of each, of all or, if it is empty, all of a block) and behind."""
+        import ctypes
+
+        call = _Call()
+        tables = (call.table(starts), call.table(used), call.table(may))
+        self._call("declare", *tables, ctypes.c_uint64(begins), why, beyond)
+
+    def why(self, address: int, block: int, odd: int) -> int:
+        """Why the word there, in a block or NOBODY's, holds no pointer; 0 if it may."""
+        import ctypes
+
+        said = ctypes.c_uint32()
+        self._call("why", ctypes.c_uint64(address), ctypes.c_int64(block), odd, ctypes.byref(said))
+        return said.value
+
+    def pages(
+        self,
+        heaps: Sequence[Span],
+        present: Sequence[Span],
+        besides: Sequence[Span],
+        whose: Buffer,
+        owners: int,
+        rules: tuple[int, int, int],
+        join: Join,
+    ) -> tuple[memoryview, memoryview]:
+        """By owners' numbers: what of an owner's blocks is in memory, and what would leave it with them. `present` is
+        what of the heaps is in memory, `besides` what else in them is not free, both in order; `whose` has each block's
+        owner, less than `owners`, or NOBODY; `rules` are bytes of a page, of a free chunk that stay, and from a chunk
+        to what malloc returned."""
+        import ctypes
+
+        call, given = _Call(), _Given(2)
+        above = array("i") if isinstance(join, str) else array("i", join)
+        tables = [call.spans(each) for each in (heaps, present, besides)]
+        numbers = (call.table(whose), ctypes.c_uint64(owners), ctypes.byref((ctypes.c_uint64 * 3)(*rules)))
+        which = JOINS.index(join) if isinstance(join, str) else len(JOINS)
+        self._call("pages", *tables, *numbers, which, call.table(above), given.argument)
+        return given.view("Q"), given.view("Q", at=1)
+
+    def pointers(self, spans: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int, int, int]]:
+        """(address, value, edge, which of the spans) of each pointer to a block, in order."""
+        call, given = _Call(), _Given(1)
+        arguments = (call.spans(spans), processors(), CONTROL, given.argument)
+        self._run("pointers", *arguments, meter=meter, size=self.bytes_in(spans))
+        return struct.iter_unpack("=QQII", given.view("B", 24))
+
+    def contents(self, low: int, high: int, data: Sequence[Span], meter: Meter) -> memoryview:
+        """What each block holds, as in CONTENTS. Heaps lie from `low` to in front of `high`; `data` is what can be
+        written to, in order."""
+        import ctypes
+
+        call, given = _Call(), _Given(1)
+        arguments = (
+            ctypes.c_uint64(low),
+            ctypes.c_uint64(high),
+            call.spans(data),
+            processors(),
+            CONTROL,
+            given.argument,
+        )
+        self._run("contents", *arguments, meter=meter, size=self.count, at_once=FEW_STEPS)
+        return given.view("B")
+
+    def beginning_with(self, ranges: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int, int]]:
+        """(word, block, step) of the blocks whose first word lies in one of these, which are in order. `step` is how
+        far it is from one place where that word stands in the block to the next, if these are equal; else 0."""
+        call, given = _Call(), _Given(1)
+        arguments = (call.spans(ranges), processors(), CONTROL, given.argument)
+        self._run("beginning_with", *arguments, meter=meter, size=self.count, at_once=FEW_STEPS)
+        return struct.iter_unpack("=QII", given.view("B", 16))
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return len(self.blocks()[0])
+
+    def edges(self, spans: Sequence[Span], odd: int, meter: Meter) -> tuple[EdgeTable, StaleRows]:
+        """The edges of all blocks, which lie in `spans`, and those of them that words have which hold no pointers;
+        `odd` is what is said of low numbers."""
+        import ctypes
+
+        call, pointer, given = _Call(), ctypes.c_void_p(), _Given(1)
+        arguments = (call.spans(spans), odd, processors(), CONTROL, ctypes.byref(pointer), given.argument)
+        self._run("edges", *arguments, meter=meter, size=self.bytes_in(spans))
+        rows = given.view("B", 24)
+        whole, halves, signed = rows.cast("Q"), rows.cast("I"), rows.cast("i")
+        stale = StaleRows(whole[::3], signed[2::6], halves[3::6], halves[4::6])
+        return EdgeTable(pointer, self._stop_if_asked), stale
+
+    def encoded(self, suspects: Buffer, spans: Sequence[Span], meter: Meter) -> Iterator[EncodedRow]:
+        """Encoded pointers to these blocks, in order of the spans."""
+        call = _Call()
+        return self._encoded("encoded", call.table(suspects), call.spans(spans), meter=meter, spans=spans)
+
+    def encoded_to(self, goal: Span, spans: Sequence[Span], meter: Meter) -> Iterator[EncodedRow]:
+        """The same to a range, its end included."""
+        import ctypes
+
+        call = _Call()
+        ends = (ctypes.c_uint64(goal.start), ctypes.c_uint64(goal.end))
+        return self._encoded("encoded_to", *ends, call.spans(spans), meter=meter, spans=spans)
+
+    def _encoded(self, name: str, *arguments: Any, meter: Meter, spans: Sequence[Span]) -> Iterator[EncodedRow]:
+        given = _Given(1)
+        size = self.bytes_in(spans)
+        self._run(name, *arguments, processors(), CONTROL, given.argument, meter=meter, size=size)
+        return map(EncodedRow._make, struct.iter_unpack("=QQiIIII4x", given.view("B", 40)))
+
+    def words_into(self, goal: Span, spans: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int]]:
+        """(address, value) of each word that leads into a range, its end included."""
+        import ctypes
+
+        call, given, goals = _Call(), _Given(1), (ctypes.c_uint64(goal.start), ctypes.c_uint64(goal.end))
+        arguments = (*goals, call.spans(spans), processors(), CONTROL, given.argument)
+        self._run("search", *arguments, meter=meter, size=self.bytes_in(spans))
+        return struct.iter_unpack("=QQ", given.view("B", 16))
+
+
+class Stretch(NamedTuple):
+    """Part of a heap, from a chunk to where the last one ends."""
+
+    start: int
+    limit: int
+    end: int
+    """The heap's."""
+    wrong: int
+    """Bits that no size word of this heap has."""
+    main: int
+    """1: it is the main arena's."""
+
+
+NO_CHUNK, UNREADABLE, WRONG_FLAGS, TOO_LONG = range(1, 5)
+
+
+class Stopped(NamedTuple):
+    """Where a sweep stopped."""
+
+    position: int
+    reason: int
+    """0 at the limit; else what is wrong with the size word: see above."""
+    raw: int
+    """The size word there, where it can be read."""
+
+
+class StaleRows(NamedTuple):
+    """Edges from words that hold no pointers, in order of these."""
+
+    addresses: Sequence[int]
+    sources: Sequence[int]
+    edges: Sequence[int]
+    whys: Sequence[int]
+
+
+CONTENTS = (
+    "",
+    "zeros",
+    "begins with zeros",
+    "ASCII",
+    "UTF-8",
+    "UTF-16",
+    "UTF-32",
+    "tree node",
+    "list node",
+    "linked pages",
+    "pointers",
+)
+"""The kinds of contents, by their numbers; the first is none of the others."""
+ENCODINGS = ("tagged", "shifted", "unaligned", "relative")
+
+
+class EncodedRow(NamedTuple):
+    """An encoded pointer."""
+
+    address: int
+    value: int
+    """Where it leads."""
+    source: int
+    """The block that it lies in, or NOBODY."""
+    target: int
+    encoding: int
+    """As in ENCODINGS."""
+    flags: int
+    span: int
+    """Which of the spans it lies in."""
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it leads past the block's start."""
+        return bool(self.flags & 1)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the word leads there without decoding, too."""
+        return bool(self.flags & 2)
+
+
+class Groups(NamedTuple):
+    """Blocks that hang together."""
+
+    heads: Sequence[int]
+    leading: Sequence[int]
+    ends: Sequence[int]
+    others: Sequence[int]
+
+
+class EdgeTable(_Owned):
+    """The edges of all blocks: `edges[offsets[n]:offsets[n + 1]]` are the nth block's, in the order of its words."""
+
+    def __init__(self, pointer: Any, stop_if_asked: Callable[[], None]) -> None:
+        super().__init__(pointer, _library().arenascope_graph_close, stop_if_asked)
+        self.offsets, self.edges = self._tables()
+
+    @classmethod
+    def of(cls, offsets: Buffer, edges: Buffer) -> EdgeTable:
+        """Of arrays of 64 and of 32 bits."""
+        import ctypes
+
+        call, pointer = _Call(), ctypes.c_void_p()
+        _checked(_library().arenascope_graph(call.table(offsets), call.table(edges), ctypes.byref(pointer)))
+        return cls(pointer, lambda: None)
+
+    def _tables(self) -> tuple[memoryview, memoryview]:
+        import ctypes
+
+        tables = (ctypes.c_uint64 * 4)()
+        self._call("graph_tables", ctypes.byref(tables))
+        return _view(self._handle, tables[0], 8 * tables[1], "Q"), _view(self._handle, tables[2], 4 * tables[3], "I")
+
+    def with_edges(self, further: Sequence[tuple[int, int]]) -> EdgeTable:
+        """The same with more, (block, edge), behind the others of their blocks."""
+        call = _Call()
+        return self._other(
+            "graph_with", call.table(array("I", [each for row in further for each in row]), len(further))
+        )
+
+    def lasting(self, passing: bytearray) -> EdgeTable:
+        """The same without stale edges, and without those from blocks that pass sooner than what they lead to:
+        `passing` tells of each how much worse those are that hold it."""
+        return self._other("graph_lasting", _Call().table(passing))
+
+    def _other(self, name: str, table: Any) -> EdgeTable:
+        import ctypes
+
+        pointer = ctypes.c_void_p()
+        self._call(name, table, ctypes.byref(pointer))
+        return EdgeTable(pointer, self._stop_if_asked)
+
+    def deepen(self, targets: Buffer) -> None:
+        """From now on edges to these blocks count as such to their insides."""
+        call = _Call()
+        self._call("graph_deepen", call.table(targets))
+
+    def mark(
+        self,
+        first: Buffer,
+        marks: bytearray,
+        mark: int,
+        starts_only: bool = False,
+        parents: Optional[Buffer] = None,
+    ) -> memoryview:
+        """Marks these and what hangs on them, all that had less; returns these in the order in which they were met.
+        `parents`, where it is given, learns by which block each was met."""
+        call, given = _Call(), _Given(1)
+        tables = (call.table(first), call.table(marks), mark, starts_only, call.table(parents))
+        self._call("graph_mark", *tables, given.argument)
+        return given.view("I")
+
+    def leading_inside(self, marks: bytearray, mark: int) -> memoryview:
+        """The blocks with this mark that have edges to the inside of blocks without it."""
+        call, given = _Call(), _Given(1)
+        self._call("graph_leading_inside", call.table(marks), mark, given.argument)
+        return given.view("I")
+
+    def leading_to(self, block: int) -> memoryview:
+        """The blocks that lead to this one, inside of it or not."""
+        given = _Given(1)
+        self._call("graph_leading_to", block, given.argument)
+        return given.view("I")
+
+    def groups(self, nodes: Buffer, starts_only: bool) -> Groups:
+        """Which of these blocks, which are in order, nothing of the others leads to, with what hangs on them. With
+        `starts_only` pointers to insides do not count."""
+        call, given = _Call(), _Given(4)
+        self._call("graph_groups", call.table(nodes), starts_only, given.argument)
+        return Groups(*(given.view(code, at=at) for at, code in enumerate("IIQI")))
+
+    def hold(self, leads: Buffer, skipped: int, whose: Buffer, parents: Buffer, ties: Buffer, ranks: Buffer) -> None:
+        """Finds the main holders of what nobody holds yet. `leads` are rows of (rank, owner, edge, the block that has
+        it or NOBODY); edges with the bits `skipped` are not followed; the other arrays have a value for each block."""
+        call = _Call()
+        tables = [call.table(each) for each in (whose, parents, ties, ranks)]
+        self._call("graph_hold", call.table(leads, len(leads) // 4), skipped, *tables)
+
+    def dominators(self, offsets: Buffer, held: Buffer, meter: Meter) -> tuple[memoryview, memoryview]:
+        """Of node 0, which leads to one node for each owner, which leads to its blocks, whose nodes come after the
+        owners': what can be reached, in the order in which it is met, and of each the place in that order of the last
+        one that every way leads through. `held[offsets[n]:offsets[n + 1]]` are the nth owner's."""
+        call, given = _Call(), _Given(2)
+        tables = (call.table(offsets), call.table(held), CONTROL, given.argument)
+        self._run("graph_dominators", *tables, meter=meter, size=2 * len(self.offsets), at_once=FEW_STEPS)
+        return given.view("I"), given.view("I", at=1)
+
+    def ownership(
+        self, offsets: Buffer, held: Buffer, sizes: Buffer, whose: Buffer, ties: Buffer, meter: Meter
+    ) -> Ownership:
+        """What each owner holds; `whose` and `ties` have each block's main holder and another who does as well, or
+        NOBODY."""
+        call, given = _Call(), _Given(8)
+        tree = self.dominators(offsets, held, meter)
+        tables = [call.table(each) for each in (*tree, offsets, held, sizes, whose, ties)]
+        self._call("graph_ownership", *tables, given.argument)
+        steps, others = given.view("B", 24, at=4), given.view("I", at=5)
+        rows = [
+            OwnerRow(
+                numbers[0],
+                numbers[1],
+                numbers[2],
+                numbers[3],
+                numbers[4],
+                steps=[*struct.iter_unpack("=3Q", steps[24 * numbers[5] : 24 * (numbers[5] + numbers[6])])],
+                others=others[numbers[7] : numbers[7] + numbers[8]].tolist(),
+                whole=bool(numbers[9]),
+            )
+            for numbers in struct.iter_unpack("=10Q", given.view("B", 80, at=3))
+        ]
+        joints, joint_owners = given.view("B", 24, at=6), given.view("I", at=7)
+        jointly = [
+            (joint_owners[first : first + count].tolist(), size)
+            for size, first, count in struct.iter_unpack("=3Q", joints)
+        ]
+        return Ownership(given.view("i"), given.view("i", at=1), given.view("B", at=2), rows, jointly)
+
+
+class OwnerRow(NamedTuple):
+    """What an owner is the main holder of."""
+
+    blocks: int
+    bytes: int
+    alone_blocks: int
+    """Blocks that nobody else leads to."""
+    alone_bytes: int
+    tied_bytes: int
+    """Bytes that another owner leads to in as few steps."""
+    steps: Sequence[tuple[int, int, int]]
+    """(block, blocks, bytes) of each block on the way to where what it holds spreads."""
+    others: Sequence[int]
+    """Other owners of what it does not hold alone, those that lead to most of it first."""
+    whole: bool
+    """There are no more than these."""
+
+
+class Ownership(NamedTuple):
+    """Who holds what."""
+
+    whose: memoryview
+    """Of each block: its owner's number, or that of the last row: nobody leads to it."""
+    above: Sequence[int]
+    """The block that alone leads to it, or NOBODY."""
+    lead: Sequence[int]
+    """0: several lead to it; 1: its owner alone; from 2 on: the first, second … group of joint owners."""
+    rows: Sequence[OwnerRow]
+    jointly: Sequence[tuple[Sequence[int], int]]
+    """Groups of owners that lead to most together, and the bytes that nobody else leads to; the largest first."""
+
+
+def processors() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,81 @@
+//! Why a call ends early, and how it is told to.
+
+use std::collections::TryReserveError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The caller set `Control::stop`.
+    Stopped,
+    /// The caller's tables contradict each other.
+    BadInput,
+    NoMemory,
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl From<TryReserveError> for Failure {
+    fn from(_: TryReserveError) -> Self {
+        Failure::NoMemory
+    }
+}
+
+/// The caller's words: it reads `done` and sets `stop` while a call is running; `lost` are bytes that could not be read.
+#[repr(C)]
+#[derive(Default)]
+pub struct Control {
+    done: AtomicU64,
+    stop: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl Control {
+    pub fn advance(&self, steps: u64) -> Result<()> {
+        self.done.fetch_add(steps, Ordering::Relaxed);
+        if self.stop.load(Ordering::Relaxed) != 0 {
+            return Err(Failure::Stopped);
+        }
+        Ok(())
+    }
+
+    pub fn lose(&self, bytes: u64) {
+        self.lost.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// An empty vector with room for `count` values. A `Vec` that grows by itself aborts the process when memory is short.
+pub fn with_room<T>(count: usize) -> Result<Vec<T>> {
+    let mut made = Vec::new();
+    made.try_reserve_exact(count)?;
+    Ok(made)
+}
+
+pub fn filled<T: Clone>(count: usize, value: T) -> Result<Vec<T>> {
+    let mut made = with_room(count)?;
+    made.resize(count, value);
+    Ok(made)
+}
+
+pub fn copied<T: Copy>(values: &[T]) -> Result<Vec<T>> {
+    let mut made = with_room(values.len())?;
+    made.extend_from_slice(values);
+    Ok(made)
+}
+
+#[inline]
+pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
+    if to.len() == to.capacity() {
+        to.try_reserve(1)?;
+    }
+    to.push(value);
+    Ok(())
+}
+
+/// One after the other; each is let go when it was taken.
+pub fn joined<T>(parts: Vec<Vec<T>>) -> Result<Vec<T>> {
+    let mut all = with_room(parts.iter().map(Vec::len).sum())?;
+    for part in parts {
+        all.extend(part);
+    }
+    Ok(all)
+}

@@ -1,0 +1,142 @@
+//! Each block's main holder: of those who lead to it, the one of the best rank; of these, whoever does so by the fewest
+//! pointers into a block's inside, then by the fewest steps. Where several do equally well the one with the lowest
+//! number is taken, and another one is told.
+
+use std::collections::BTreeMap;
+
+use crate::edges::{target, DEEP};
+use crate::failure::{push, Failure, Result};
+use crate::graph::Graph;
+
+pub const NOBODY: i32 = -1;
+
+/// A pointer that an owner has.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Lead {
+    /// 0 is the best.
+    pub rank: u32,
+    pub owner: i32,
+    pub edge: u32,
+    /// The block that has it, of a stale word's; else NOBODY.
+    pub parent: i32,
+}
+
+/// What is known of each block: the owner, another owner who does as well, the block before it on the way, the rank.
+pub struct Held<'a> {
+    pub whose: &'a mut [i32],
+    pub parents: &'a mut [i32],
+    pub ties: &'a mut [i32],
+    pub ranks: &'a mut [u8],
+}
+
+/// A way to a block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Way {
+    block: u32,
+    owner: i32,
+    parent: i32,
+}
+
+/// Ways by how many steps they are long.
+type Waiting = BTreeMap<u32, Vec<Way>>;
+
+/// Holds by these leads what nobody holds yet. Edges with the bits `skipped` are not followed.
+pub fn hold(graph: &Graph, leads: &[Lead], skipped: u32, held: &mut Held) -> Result<()> {
+    let count = graph.len();
+    let sizes = [held.whose.len(), held.parents.len(), held.ties.len(), held.ranks.len()];
+    if sizes != [count; 4] || leads.iter().any(|lead| lead.parent >= count as i32 || lead.owner < 0) {
+        return Err(Failure::BadInput);
+    }
+    graph.check(leads.iter().map(|lead| target(lead.edge) as u32))?;
+    let mut ranks: Vec<u32> = leads.iter().map(|lead| lead.rank).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    for rank in ranks {
+        let (mut plain, mut deep) = (Vec::new(), Vec::new());
+        for lead in leads.iter().filter(|lead| lead.rank == rank) {
+            let way = Way { block: target(lead.edge) as u32, owner: lead.owner, parent: lead.parent };
+            push(if lead.edge & DEEP != 0 { &mut deep } else { &mut plain }, way)?;
+        }
+        let mut waiting = Waiting::from([(0, plain)]);
+        let mut later = Waiting::from([(0, deep)]);
+        while !waiting.is_empty() {
+            follow(graph, waiting, &mut later, rank as u8, skipped, held)?;
+            waiting = std::mem::take(&mut later);
+        }
+    }
+    Ok(())
+}
+
+/// All that is as many insides away, in order of the steps. `later` gets what is one inside further.
+fn follow(
+    graph: &Graph,
+    mut waiting: Waiting,
+    later: &mut Waiting,
+    rank: u8,
+    skipped: u32,
+    held: &mut Held,
+) -> Result<()> {
+    let mut deeper = Vec::new();
+    while let Some((step, mut ways)) = waiting.pop_first_entry() {
+        ways.retain(|way| held.whose[way.block as usize] == NOBODY);
+        ways.sort_unstable();
+        let next = settle(&ways, rank, held)?;
+        let mut plain = waiting.remove(&(step + 1)).unwrap_or_default();
+        for block in next {
+            let owner = held.whose[block as usize];
+            for edge in graph.of(block as usize) {
+                if held.whose[target(*edge)] == NOBODY && edge & skipped == 0 {
+                    let way = Way { block: target(*edge) as u32, owner, parent: block as i32 };
+                    push(if edge & DEEP != 0 { &mut deeper } else { &mut plain }, way)?;
+                }
+            }
+        }
+        if !plain.is_empty() {
+            waiting.insert(step + 1, plain);
+        }
+        if !deeper.is_empty() {
+            let to = later.entry(step + 1).or_default();
+            to.try_reserve(deeper.len())?;
+            to.append(&mut deeper);
+        }
+    }
+    Ok(())
+}
+
+/// The best of these ways, which are sorted, for each of the blocks, which nobody held; the blocks.
+fn settle(ways: &[Way], rank: u8, held: &mut Held) -> Result<Vec<u32>> {
+    let mut new: Vec<u32> = Vec::new();
+    for way in ways {
+        let block = way.block as usize;
+        if held.whose[block] == NOBODY {
+            push(&mut new, way.block)?;
+            held.whose[block] = way.owner;
+            held.parents[block] = way.parent;
+            held.ranks[block] = rank;
+        }
+        if held.ties[block] == NOBODY {
+            let other = match way.parent {
+                _ if way.owner != held.whose[block] => way.owner,
+                NOBODY => NOBODY,
+                parent => held.ties[parent as usize],
+            };
+            if other != held.whose[block] {
+                held.ties[block] = other;
+            }
+        }
+    }
+    Ok(new)
+}
+
+trait PopFirst {
+    fn pop_first_entry(&mut self) -> Option<(u32, Vec<Way>)>;
+}
+
+impl PopFirst for Waiting {
+    /// As of BTreeMap::pop_first, which is newer than the oldest compiler that builds this.
+    fn pop_first_entry(&mut self) -> Option<(u32, Vec<Way>)> {
+        let step = *self.keys().next()?;
+        self.remove(&step).map(|ways| (step, ways))
+    }
+}

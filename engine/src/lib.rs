@@ -1,0 +1,650 @@
+//! What touches every block of a process image: bytes in, tables out. It knows no text for people, no releases of glibc.
+//!
+//! The C interface: each call returns one of `CODES`; tables of the caller's are read during the call alone, except the
+//! bytes of pieces, which stay in place until the engine is closed; tables of the engine's are the caller's to let go. No call ends the process: a panic is caught, and memory
+//! that grows with the image is asked for and may be refused.
+
+// the functions for C take raw pointers, which `Table` describes
+#![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
+
+pub mod blocks;
+pub mod contents;
+pub mod dominators;
+pub mod edges;
+pub mod encoded;
+pub mod failure;
+pub mod graph;
+pub mod groups;
+pub mod holders;
+pub mod image;
+pub mod ownership;
+pub mod pages;
+pub mod stale;
+pub mod sweep;
+
+use std::alloc::Layout;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use crate::blocks::{Blocks, Mapped};
+use crate::contents::Ground;
+use crate::dominators::Dominators;
+use crate::failure::{Control, Failure, Result};
+use crate::graph::{Further, Graph};
+use crate::groups::Groups;
+use crate::holders::{Held, Lead};
+use crate::image::{Image, Piece, Span};
+use crate::ownership::Tree;
+use crate::pages::{Join, Rules};
+use crate::stale::{Excluded, Stale};
+use crate::sweep::{Chunks, Listed, Stretch, Swept};
+
+/// Raised whenever a function, a table or a meaning changes.
+pub const INTERFACE: u32 = 1;
+
+pub const OK: i32 = 0;
+pub const STOPPED: i32 = 1;
+pub const BAD_INPUT: i32 = 2;
+pub const NO_MEMORY: i32 = 3;
+pub const PANICKED: i32 = 4;
+
+/// `count` values of whatever type the function says.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Table {
+    at: *const u8,
+    count: u64,
+}
+
+impl Table {
+    /// SAFETY: the caller promises that so many values of this type lie there, aligned, and stay during the call.
+    unsafe fn of<'a, T>(self) -> &'a [T] {
+        if self.count == 0 {
+            return &[];
+        }
+        std::slice::from_raw_parts(self.at.cast(), self.count as usize)
+    }
+
+    /// SAFETY: as of `of`, and nobody else looks at them meanwhile.
+    unsafe fn of_mut<'a, T>(self) -> &'a mut [T] {
+        if self.count == 0 {
+            return &mut [];
+        }
+        std::slice::from_raw_parts_mut(self.at.cast_mut().cast(), self.count as usize)
+    }
+
+    fn from<T>(values: &[T]) -> Table {
+        Table { at: values.as_ptr().cast(), count: values.len() as u64 }
+    }
+}
+
+pub struct Engine {
+    image: Image,
+    blocks: Blocks,
+    stale: Stale,
+    /// Of sweeps that are not yet in the table of blocks.
+    swept: Vec<Swept>,
+}
+
+/// A table that the caller owns, and gives back by `arenascope_free`.
+#[repr(C)]
+pub struct Given {
+    at: *mut u8,
+    count: u64,
+    bytes: u64,
+    align: u64,
+}
+
+impl Given {
+    fn of<T>(values: Vec<T>) -> Given {
+        let mut values = std::mem::ManuallyDrop::new(values);
+        Given {
+            at: values.as_mut_ptr().cast(),
+            count: values.len() as u64,
+            bytes: (values.capacity() * std::mem::size_of::<T>()) as u64,
+            align: std::mem::align_of::<T>() as u64,
+        }
+    }
+}
+
+fn boxed<T>(made: T) -> *mut T {
+    Box::into_raw(Box::new(made))
+}
+
+fn guarded(work: impl FnOnce() -> Result<()>) -> i32 {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => OK,
+        Ok(Err(Failure::Stopped)) => STOPPED,
+        Ok(Err(Failure::BadInput)) => BAD_INPUT,
+        Ok(Err(Failure::NoMemory)) => NO_MEMORY,
+        Err(_) => PANICKED,
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn arenascope_interface() -> u32 {
+    // a panic is the caller's to tell of: nothing is printed into a debugger
+    std::panic::set_hook(Box::new(|_| ()));
+    INTERFACE
+}
+
+/// `word`: bytes of a pointer, 4 or 8.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_open(word: u32, big_endian: u32, to: *mut *mut Engine) -> i32 {
+    guarded(|| {
+        if word != 4 && word != 8 {
+            return Err(Failure::BadInput);
+        }
+        let engine = Engine {
+            image: Image::new(u64::from(word), big_endian != 0),
+            blocks: Blocks::default(),
+            stale: Stale::default(),
+            swept: Vec::new(),
+        };
+        *to = boxed(engine);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_close(engine: *mut Engine) {
+    if !engine.is_null() {
+        guarded(|| {
+            drop(Box::from_raw(engine));
+            Ok(())
+        });
+    }
+}
+
+/// `pieces` of `Piece`, in place of those before.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_pieces(engine: &mut Engine, pieces: &Table) -> i32 {
+    guarded(|| engine.image.set(pieces.of::<Piece>()))
+}
+
+/// The live blocks in order of their addresses: three tables of 64 bits.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_blocks(engine: &mut Engine, starts: &Table, ends: &Table, sizes: &Table) -> i32 {
+    guarded(|| {
+        engine.blocks = Blocks::new(starts.of(), ends.of(), sizes.of())?;
+        engine.stale = Stale::default();
+        Ok(())
+    })
+}
+
+/// Sweeps rows of `Stretch`; chunks in lists and malloc's own of 64 bits, `fast` of bytes. What else is not free, as
+/// rows of `Span`, and where each sweep stopped, of `Stopped`. The blocks wait for `arenascope_swept`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_sweep(
+    engine: &mut Engine,
+    stretches: &Table,
+    least: u32,
+    header: u32,
+    listed: &Table,
+    fast: &Table,
+    threads: u32,
+    control: &Control,
+    to: &mut [Given; 2],
+) -> i32 {
+    guarded(|| {
+        let rules = Chunks { least: u64::from(least), header: u64::from(header) };
+        let listed = Listed { chunks: listed.of(), fast: fast.of() };
+        let (swept, besides, stopped) =
+            sweep::sweep(&engine.image, stretches.of::<Stretch>(), rules, &listed, threads as usize, control)?;
+        engine.swept.try_reserve(swept.len())?;
+        engine.swept.extend(swept);
+        *to = [Given::of(besides), Given::of(stopped)];
+        Ok(())
+    })
+}
+
+/// Makes the table of blocks of all sweeps and of `others`, rows of `Mapped`: see `Blocks::of_sweep`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_swept(engine: &mut Engine, others: &Table, beyond: i64, twice: &mut u64) -> i32 {
+    guarded(|| {
+        let swept = std::mem::take(&mut engine.swept);
+        (engine.blocks, *twice) = Blocks::of_sweep(swept, others.of::<Mapped>(), beyond)?;
+        engine.stale = Stale::default();
+        Ok(())
+    })
+}
+
+/// The starts, ends and sizes of the live blocks, which stay until there are others.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_tables(engine: &Engine, to: &mut [Table; 3]) -> i32 {
+    guarded(|| {
+        let Blocks { starts, ends, sizes, .. } = &engine.blocks;
+        *to = [Table::from(starts), Table::from(ends), Table::from(sizes)];
+        Ok(())
+    })
+}
+
+/// The bytes of the image in `spans` of `Span`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_bytes(engine: &Engine, spans: &Table, to: &mut u64) -> i32 {
+    guarded(|| {
+        *to = engine.image.bytes_in(spans.of::<Span>());
+        Ok(())
+    })
+}
+
+/// The pointers to blocks in `spans`, as rows of `Found`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_pointers(
+    engine: &Engine,
+    spans: &Table,
+    threads: u32,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let spans = spans.of::<Span>();
+        *to = Given::of(edges::pointers(&engine.image, &engine.blocks, spans, threads as usize, control)?);
+        Ok(())
+    })
+}
+
+/// `ranges` of `Excluded`, in place of those before.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_exclude(engine: &mut Engine, ranges: &Table) -> i32 {
+    guarded(|| engine.stale.exclude(ranges.of::<Excluded>()))
+}
+
+/// See `Stale::declare`: `starts` and `used` of 64 bits, `may` of bytes.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_declare(
+    engine: &mut Engine,
+    starts: &Table,
+    used: &Table,
+    may: &Table,
+    begins: u64,
+    why: u32,
+    beyond: u32,
+) -> i32 {
+    guarded(|| {
+        let Engine { stale, blocks, .. } = engine;
+        stale.declare(blocks, starts.of(), used.of(), may.of(), begins, why as u8, beyond as u8)
+    })
+}
+
+/// Why the word at an address is no pointer; `block` is -1 for a root's.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_why(engine: &Engine, address: u64, block: i64, odd: u32, to: &mut u32) -> i32 {
+    guarded(|| {
+        if block >= engine.blocks.len() as i64 {
+            return Err(Failure::BadInput);
+        }
+        let mut cursor = engine.stale.cursor(address);
+        let block = u32::try_from(block).ok();
+        if block.is_some_and(|block| address < engine.blocks.starts[block as usize]) {
+            return Err(Failure::BadInput);
+        }
+        let word = engine.image.word;
+        *to = u32::from(engine.stale.why(&engine.blocks, &mut cursor, address, block, word, odd as u8));
+        Ok(())
+    })
+}
+
+/// The edges of all blocks, which lie in `spans`, as a graph, and rows of `StaleEdge` for those of words
+/// that hold no pointers.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_edges(
+    engine: &Engine,
+    spans: &Table,
+    odd: u32,
+    threads: u32,
+    control: &Control,
+    to: *mut *mut Graph,
+    stale_edges: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let Engine { image, blocks, stale, .. } = engine;
+        let (graph, excluded) = edges::edges(image, blocks, stale, spans.of(), odd as u8, threads as usize, control)?;
+        *stale_edges = Given::of(excluded);
+        *to = boxed(graph);
+        Ok(())
+    })
+}
+
+/// Encoded pointers to `suspects`, blocks by their numbers, as rows of `Encoded`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_encoded(
+    engine: &Engine,
+    suspects: &Table,
+    spans: &Table,
+    threads: u32,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let Engine { image, blocks, .. } = engine;
+        *to = Given::of(encoded::encoded(image, blocks, blocks, suspects.of(), spans.of(), threads as usize, control)?);
+        Ok(())
+    })
+}
+
+/// Encoded pointers to what lies from `start` to `end`, both included, as rows of `Encoded`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_encoded_to(
+    engine: &Engine,
+    start: u64,
+    end: u64,
+    spans: &Table,
+    threads: u32,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let goal = Blocks::new(&[start], &[end], &[0])?;
+        let Engine { image, blocks, .. } = engine;
+        *to = Given::of(encoded::encoded(image, blocks, &goal, &[0], spans.of(), threads as usize, control)?);
+        Ok(())
+    })
+}
+
+/// The words in `spans` that lead from `start` to `end`, both included, as rows of `Word`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_search(
+    engine: &Engine,
+    start: u64,
+    end: u64,
+    spans: &Table,
+    threads: u32,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let goal = Span { start, end };
+        *to = Given::of(edges::search(&engine.image, goal, spans.of(), threads as usize, control)?);
+        Ok(())
+    })
+}
+
+/// See `pages::pages`: what is in memory and what would leave it, of 64 bits, by owners. `join`: 0 where a page of two is
+/// nobody's, 1 for sets, 2 for a tree, of which `above` tells.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_pages(
+    engine: &Engine,
+    heaps: &Table,
+    present: &Table,
+    besides: &Table,
+    whose: &Table,
+    owners: u64,
+    rules: &[u64; 3],
+    join: u32,
+    above: &Table,
+    to: &mut [Given; 2],
+) -> i32 {
+    guarded(|| {
+        let join = match join {
+            0 => Join::Nobody,
+            1 => Join::Sets,
+            2 => Join::tree(above.of())?,
+            _ => return Err(Failure::BadInput),
+        };
+        let [page, kept, header] = *rules;
+        let rules = Rules { page, kept, header };
+        let (heaps, present, besides) = (heaps.of(), present.of(), besides.of());
+        let found = pages::pages(&engine.blocks, heaps, present, besides, whose.of(), owners as usize, rules, &join)?;
+        *to = [Given::of(found.resident), Given::of(found.returns)];
+        Ok(())
+    })
+}
+
+/// The places, as numbers of 32 bits, of the values that are this one; they have 1, 4 or 8 bytes.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_equal(values: &Table, bytes: u32, value: u64, to: &mut Given) -> i32 {
+    fn places<T: Copy + PartialEq>(values: &[T], value: T) -> Result<Vec<u32>> {
+        if values.len() > u32::MAX as usize {
+            return Err(Failure::BadInput);
+        }
+        let mut found = failure::with_room(values.iter().filter(|each| **each == value).count())?;
+        found.extend(values.iter().enumerate().filter(|(_, each)| **each == value).map(|(place, _)| place as u32));
+        Ok(found)
+    }
+    guarded(|| {
+        *to = Given::of(match bytes {
+            1 => places(values.of::<u8>(), value as u8)?,
+            4 => places(values.of::<u32>(), value as u32)?,
+            8 => places(values.of::<u64>(), value)?,
+            _ => return Err(Failure::BadInput),
+        });
+        Ok(())
+    })
+}
+
+/// The sum of the values of 64 bits at some places, numbers of 32 bits.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_sum(values: &Table, places: &Table, to: &mut u64) -> i32 {
+    guarded(|| {
+        let values = values.of::<u64>();
+        let mut sum = 0u64;
+        for place in places.of::<u32>() {
+            sum = sum.wrapping_add(*values.get(*place as usize).ok_or(Failure::BadInput)?);
+        }
+        *to = sum;
+        Ok(())
+    })
+}
+
+/// The kind of contents of each block, of bytes: see `contents`. Heaps lie from `low` to in front of `high`; `data` are
+/// rows of `Span`, what can be written to.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_contents(
+    engine: &Engine,
+    low: u64,
+    high: u64,
+    data: &Table,
+    threads: u32,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let Engine { image, blocks, .. } = engine;
+        let little = image.is_little();
+        let ground = Ground { image, blocks, low, high, data: data.of(), little };
+        *to = Given::of(contents::contents(&ground, threads as usize, control)?);
+        Ok(())
+    })
+}
+
+/// The blocks that begin with a word in one of `ranges`, rows of `Span`: rows of `Begins`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_beginning_with(
+    engine: &Engine,
+    ranges: &Table,
+    threads: u32,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let Engine { image, blocks, .. } = engine;
+        *to = Given::of(contents::beginning_with(image, blocks, ranges.of(), threads as usize, control)?);
+        Ok(())
+    })
+}
+
+/// Lets go of a table.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_free(given: &Given) {
+    guarded(|| {
+        if given.bytes > 0 {
+            let layout = Layout::from_size_align(given.bytes as usize, given.align as usize);
+            std::alloc::dealloc(given.at, layout.map_err(|_| Failure::BadInput)?);
+        }
+        Ok(())
+    });
+}
+
+/// A graph that the caller made: offsets of 64 bits, edges of 32.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph(offsets: &Table, edges: &Table, to: *mut *mut Graph) -> i32 {
+    guarded(|| {
+        *to = boxed(Graph::given(offsets.of(), edges.of())?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_close(graph: *mut Graph) {
+    if !graph.is_null() {
+        guarded(|| {
+            drop(Box::from_raw(graph));
+            Ok(())
+        });
+    }
+}
+
+/// Another graph, with `further` of `Further`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_with(graph: &Graph, further: &Table, to: *mut *mut Graph) -> i32 {
+    guarded(|| {
+        *to = boxed(graph.with(further.of::<Further>())?);
+        Ok(())
+    })
+}
+
+/// Changes the graph: see `Graph::deepen`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_deepen(graph: &mut Graph, targets: &Table) -> i32 {
+    guarded(|| graph.deepen(targets.of()))
+}
+
+/// Another graph: see `Graph::lasting`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_lasting(graph: &Graph, passing: &Table, to: *mut *mut Graph) -> i32 {
+    guarded(|| {
+        *to = boxed(graph.lasting(passing.of())?);
+        Ok(())
+    })
+}
+
+/// See `Graph::mark`; `marks` and `parents` are the caller's and change. What was met, as
+/// numbers of 32 bits.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_mark(
+    graph: &Graph,
+    first: &Table,
+    marks: &Table,
+    mark: u32,
+    starts_only: u32,
+    parents: &Table,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let (marks, parents) = (marks.of_mut(), parents.of_mut());
+        *to = Given::of(graph.mark(first.of(), marks, mark as u8, starts_only != 0, parents)?);
+        Ok(())
+    })
+}
+
+/// See `Graph::leading_inside`: numbers of 32 bits.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_leading_inside(
+    graph: &Graph,
+    marks: &Table,
+    mark: u32,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        *to = Given::of(graph.leading_inside(marks.of(), mark as u8)?);
+        Ok(())
+    })
+}
+
+/// See `Graph::leading_to`: numbers of 32 bits.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_leading_to(graph: &Graph, block: u32, to: &mut Given) -> i32 {
+    guarded(|| {
+        *to = Given::of(graph.leading_to(block)?);
+        Ok(())
+    })
+}
+
+/// See `groups::groups`: heads, leading, ends (of 64 bits) and others.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_groups(
+    graph: &Graph,
+    nodes: &Table,
+    starts_only: u32,
+    to: &mut [Given; 4],
+) -> i32 {
+    guarded(|| {
+        let Groups { heads, leading, ends, others } = groups::groups(graph, nodes.of(), starts_only != 0)?;
+        *to = [Given::of(heads), Given::of(leading), Given::of(ends), Given::of(others)];
+        Ok(())
+    })
+}
+
+/// See `holders::hold`: `leads` of `Lead`; the others are the caller's and change.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_hold(
+    graph: &Graph,
+    leads: &Table,
+    skipped: u32,
+    whose: &Table,
+    parents: &Table,
+    ties: &Table,
+    ranks: &Table,
+) -> i32 {
+    guarded(|| {
+        let mut held =
+            Held { whose: whose.of_mut(), parents: parents.of_mut(), ties: ties.of_mut(), ranks: ranks.of_mut() };
+        holders::hold(graph, leads.of::<Lead>(), skipped, &mut held)
+    })
+}
+
+/// See `dominators::dominators`: offsets of 64 bits, `held` of 32; nodes and those above them.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_dominators(
+    graph: &Graph,
+    offsets: &Table,
+    held: &Table,
+    control: &Control,
+    to: &mut [Given; 2],
+) -> i32 {
+    guarded(|| {
+        let Dominators { nodes, above } = dominators::dominators(graph, offsets.of(), held.of(), control)?;
+        *to = [Given::of(nodes), Given::of(above)];
+        Ok(())
+    })
+}
+
+/// See `ownership::ownership`: `nodes` and `above` as `arenascope_graph_dominators` gave them; what `Ownership` has, in
+/// its order.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_ownership(
+    graph: &Graph,
+    nodes: &Table,
+    above: &Table,
+    offsets: &Table,
+    held: &Table,
+    sizes: &Table,
+    whose: &Table,
+    ties: &Table,
+    to: &mut [Given; 8],
+) -> i32 {
+    guarded(|| {
+        let tree = Tree::new(graph, nodes.of(), above.of(), offsets.of(), held.of())?;
+        let found = ownership::ownership(tree, sizes.of(), whose.of(), ties.of())?;
+        *to = [
+            Given::of(found.whose),
+            Given::of(found.above),
+            Given::of(found.lead),
+            Given::of(found.rows),
+            Given::of(found.steps),
+            Given::of(found.others),
+            Given::of(found.joints),
+            Given::of(found.joint_owners),
+        ];
+        Ok(())
+    })
+}
+
+/// The graph's offsets and edges, which stay as long as it does.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_tables(graph: &Graph, to: &mut [Table; 2]) -> i32 {
+    guarded(|| {
+        *to = [Table::from(&graph.offsets), Table::from(&graph.edges)];
+        Ok(())
+    })
+}
