@@ -151,7 +151,6 @@ def test_errors_are_those_of_the_shell(subject: Subject, tmp_path: Path) -> None
     calls: list[Call] = [
         ("report", {"subject": str(nothing)}),
         ("heaps", {**me, "arena": 999}),
-        ("containers", {**me, "min": "much"}),
     ]
     _, answers = spoken([subject.pid, nothing], calls)
     for (name, given), answer in zip(calls, answers):
