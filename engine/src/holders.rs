@@ -78,7 +78,7 @@ fn follow(
     held: &mut Held,
 ) -> Result<()> {
     let mut deeper = Vec::new();
-    while let Some((step, mut ways)) = waiting.pop_first_entry() {
+    while let Some((step, mut ways)) = waiting.pop_first() {
         ways.retain(|way| held.whose[way.block as usize] == NOBODY);
         ways.sort_unstable();
         let next = settle(&ways, rank, held)?;
@@ -127,16 +127,4 @@ fn settle(ways: &[Way], rank: u8, held: &mut Held) -> Result<Vec<u32>> {
         }
     }
     Ok(new)
-}
-
-trait PopFirst {
-    fn pop_first_entry(&mut self) -> Option<(u32, Vec<Way>)>;
-}
-
-impl PopFirst for Waiting {
-    /// As of BTreeMap::pop_first, which is newer than the oldest compiler that builds this.
-    fn pop_first_entry(&mut self) -> Option<(u32, Vec<Way>)> {
-        let step = *self.keys().next()?;
-        self.remove(&step).map(|ways| (step, ways))
-    }
 }

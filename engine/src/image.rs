@@ -245,25 +245,6 @@ impl Image {
         };
         Some(())
     }
-
-    pub fn read(&self, address: u64, to: &mut [u8]) -> usize {
-        let mut read = 0;
-        while read < to.len() {
-            let at = address + read as u64;
-            let number = self.pieces.partition_point(|piece| piece.end() <= at);
-            match self.pieces.get(number) {
-                Some(piece) if piece.address <= at => {
-                    let more = piece.read(at, &mut to[read..]);
-                    if more == 0 {
-                        break;
-                    }
-                    read += more;
-                }
-                _ => break,
-            }
-        }
-        read
-    }
 }
 
 /// Bytes of the image around the place where a walk is.

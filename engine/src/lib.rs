@@ -110,6 +110,16 @@ fn boxed<T>(made: T) -> *mut T {
     Box::into_raw(Box::new(made))
 }
 
+/// SAFETY: it was made by `boxed`, and nobody uses it any more; or it is null.
+unsafe fn close<T>(made: *mut T) {
+    if !made.is_null() {
+        guarded(|| {
+            drop(Box::from_raw(made));
+            Ok(())
+        });
+    }
+}
+
 fn guarded(work: impl FnOnce() -> Result<()>) -> i32 {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => OK,
@@ -147,12 +157,7 @@ pub unsafe extern "C" fn arenascope_open(word: u32, big_endian: u32, to: *mut *m
 
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_close(engine: *mut Engine) {
-    if !engine.is_null() {
-        guarded(|| {
-            drop(Box::from_raw(engine));
-            Ok(())
-        });
-    }
+    close(engine);
 }
 
 /// `pieces` of `Piece`, in place of those before.
@@ -486,12 +491,7 @@ pub unsafe extern "C" fn arenascope_graph(offsets: &Table, edges: &Table, to: *m
 
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_graph_close(graph: *mut Graph) {
-    if !graph.is_null() {
-        guarded(|| {
-            drop(Box::from_raw(graph));
-            Ok(())
-        });
-    }
+    close(graph);
 }
 
 /// Another graph, with `further` of `Further`.
