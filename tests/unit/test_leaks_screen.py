@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 
 import pytest
+from given_blocks import given_blocks
 
-from arenascope.blocks.graph.blocks import given_blocks
 from arenascope.blocks.graph.components import Lumps
 from arenascope.blocks.graph.leaks import BlockTally, LeakRow, Leaks
 from arenascope.present.screens.leaks import lines

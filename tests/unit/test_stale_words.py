@@ -7,10 +7,11 @@ from array import array
 from typing import Optional, Sequence
 
 import pytest
+from given_blocks import given_blocks
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.base.model import STALE
-from arenascope.blocks.graph.blocks import LiveBlocks, given_blocks
+from arenascope.blocks.graph.blocks import LiveBlocks
 from arenascope.blocks.graph.stale_rows import StalePointer, buffers, unset_words, unused_entries
 from arenascope.blocks.graph.stale_words import NO_BLOCK, PointerWords, StaleEdges, StaleWords, why_text
 from arenascope.engine import StaleRows

@@ -6,14 +6,14 @@ runs first; its outcome does not depend on the order, so neighbours are simply j
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Arena, ArenaHeader, Heap, Range, Statement, Tally, ThreadCache
 from ..glibc.process_layout import Layout
 from ..sources.target import PageUse, Span
 
 if TYPE_CHECKING:
-    from ..base.array_types import Numbers
+    pass
 
 
 class ArenaUsage(NamedTuple):
@@ -303,11 +303,8 @@ def advised(start: int, end: int, kept: int, page: int) -> Range:
     return Range(low, max(end - low, 0) & -page)
 
 
-Places = TypeVar("Places", int, "Numbers")
-
-
-def first_whole(start: Places, kept: int, page: int) -> Places:
-    """Returns the first page that goes of a free chunk that begins at `start`; works on arrays, too."""
+def first_whole(start: int, kept: int, page: int) -> int:
+    """Returns the first page that goes of a free chunk that begins at `start`."""
     return (start + kept + page - 1) & -page
 
 

@@ -58,13 +58,6 @@ class LiveBlocks:
         return sum_at(self.sizes, array("I", numbers))
 
 
-def given_blocks(word: int, starts: array[int], ends: array[int], sizes: array[int]) -> LiveBlocks:
-    """Blocks that somebody has, in order."""
-    engine = EngineImage(word, "little")
-    engine.set_blocks(starts, ends, sizes)
-    return LiveBlocks(engine)
-
-
 def live_blocks(session: Session) -> LiveBlocks:
     """Sweeps every heap."""
     layout, target = session.layout, session.target
