@@ -233,9 +233,11 @@ class _Owned:
     def _call(self, name: str, *arguments: Any) -> None:
         _checked(getattr(_library(), f"arenascope_{name}")(self._handle.pointer, *arguments))
 
-    def _run(self, name: str, *arguments: Any, meter: Meter, size: int, at_once: int = AT_ONCE) -> None:
-        """A call of so many bytes or steps, with CONTROL among its arguments. Unless these are fewer than `at_once` its
-        progress is shown, and Ctrl-C ends it."""
+    def _run(
+        self, name: str, *arguments: Any, size: int, at_once: int = AT_ONCE, meter: Optional[Meter] = None
+    ) -> None:
+        """A call of so many bytes or steps, with CONTROL among its arguments. Unless these are fewer than `at_once`,
+        Ctrl-C ends it; `meter` shows its progress."""
         import ctypes
 
         control = (ctypes.c_uint64 * 3)()
@@ -246,7 +248,8 @@ class _Owned:
             code = function(pointer, *given)
             self.lost += control[2]
             _checked(code)
-            meter.advance(size)
+            if meter is not None:
+                meter.advance(size)
             return
         work = background.BackgroundWork(lambda: int(function(pointer, *given)))
         shown = 0
@@ -255,13 +258,15 @@ class _Owned:
                 work.wait(HEARTBEAT)
                 self._stop_if_asked()
                 done = min(control[0], size)
-                meter.advance(done - shown)
+                if meter is not None:
+                    meter.advance(done - shown)
                 shown = done
         finally:
             # it has ended, or Ctrl-C came: what it works on stays until it has stopped
             control[1] = 1
             _wait(work)
-        meter.advance(size - shown)
+        if meter is not None:
+            meter.advance(size - shown)
         self.lost += control[2]
         _checked(work.result())
 
@@ -371,7 +376,8 @@ class EngineImage(_Owned):
 
         call, twice = _Call(), ctypes.c_uint64()
         rows = array("Q", [number for each in others for number in each])
-        self._call("swept", call.table(rows, len(others)), ctypes.c_int64(beyond), ctypes.byref(twice))
+        arguments = (call.table(rows, len(others)), ctypes.c_int64(beyond), CONTROL, ctypes.byref(twice))
+        self._run("swept", *arguments, size=AT_ONCE)
         return twice.value
 
     def blocks(self) -> tuple[memoryview, memoryview, memoryview]:
@@ -427,7 +433,8 @@ class EngineImage(_Owned):
         tables = [call.spans(each) for each in (heaps, present, besides)]
         numbers = (call.table(whose), ctypes.c_uint64(owners), ctypes.byref((ctypes.c_uint64 * 3)(*rules)))
         which = JOINS.index(join) if isinstance(join, str) else len(JOINS)
-        self._call("pages", *tables, *numbers, which, call.table(above), given.argument)
+        arguments = (*tables, *numbers, which, call.table(above), CONTROL, given.argument)
+        self._run("pages", *arguments, size=self.count, at_once=FEW_STEPS)
         return given.view("Q"), given.view("Q", at=1)
 
     def pointers(self, spans: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int, int, int]]:
@@ -622,9 +629,8 @@ class EdgeTable(_Owned):
     def with_edges(self, further: Sequence[tuple[int, int]]) -> EdgeTable:
         """The same with more, (block, edge), behind the others of their blocks."""
         call = _Call()
-        return self._other(
-            "graph_with", call.table(array("I", [each for row in further for each in row]), len(further))
-        )
+        rows = array("I", [each for row in further for each in row])
+        return self._other("graph_with", call.table(rows, len(further)))
 
     def lasting(self, passing: bytearray) -> EdgeTable:
         """The same without stale edges, and without those from blocks that pass sooner than what they lead to:
@@ -635,13 +641,17 @@ class EdgeTable(_Owned):
         import ctypes
 
         pointer = ctypes.c_void_p()
-        self._call(name, table, ctypes.byref(pointer))
+        self._follow(name, table, CONTROL, ctypes.byref(pointer))
         return EdgeTable(pointer, self._stop_if_asked)
+
+    def _follow(self, name: str, *arguments: Any, meter: Optional[Meter] = None) -> None:
+        """A call that looks at all blocks and edges, with CONTROL among its arguments."""
+        self._run(name, *arguments, size=2 * len(self.offsets), at_once=FEW_STEPS, meter=meter)
 
     def deepen(self, targets: Buffer) -> None:
         """From now on edges to these blocks count as such to their insides."""
         call = _Call()
-        self._call("graph_deepen", call.table(targets))
+        self._follow("graph_deepen", call.table(targets), CONTROL)
 
     def mark(
         self,
@@ -655,13 +665,13 @@ class EdgeTable(_Owned):
         `parents`, where it is given, learns by which block each was met."""
         call, given = _Call(), _Given(1)
         tables = (call.table(first), call.table(marks), mark, starts_only, call.table(parents))
-        self._call("graph_mark", *tables, given.argument)
+        self._follow("graph_mark", *tables, CONTROL, given.argument)
         return given.view("I")
 
     def leading_inside(self, marks: bytearray, mark: int) -> memoryview:
         """The blocks with this mark that have edges to the inside of blocks without it."""
         call, given = _Call(), _Given(1)
-        self._call("graph_leading_inside", call.table(marks), mark, given.argument)
+        self._follow("graph_leading_inside", call.table(marks), mark, CONTROL, given.argument)
         return given.view("I")
 
     def leading_to(self, block: int) -> memoryview:
@@ -674,7 +684,7 @@ class EdgeTable(_Owned):
         """Which of these blocks, which are in order, nothing of the others leads to, with what hangs on them. With
         `starts_only` pointers to insides do not count."""
         call, given = _Call(), _Given(4)
-        self._call("graph_groups", call.table(nodes), starts_only, given.argument)
+        self._follow("graph_groups", call.table(nodes), starts_only, CONTROL, given.argument)
         return Groups(*(given.view(code, at=at) for at, code in enumerate("IIQI")))
 
     def hold(self, leads: Buffer, skipped: int, whose: Buffer, parents: Buffer, ties: Buffer, ranks: Buffer) -> None:
@@ -682,7 +692,7 @@ class EdgeTable(_Owned):
         it or NOBODY); edges with the bits `skipped` are not followed; the other arrays have a value for each block."""
         call = _Call()
         tables = [call.table(each) for each in (whose, parents, ties, ranks)]
-        self._call("graph_hold", call.table(leads, len(leads) // 4), skipped, *tables)
+        self._follow("graph_hold", call.table(leads, len(leads) // 4), skipped, *tables, CONTROL)
 
     def dominators(self, offsets: Buffer, held: Buffer, meter: Meter) -> tuple[memoryview, memoryview]:
         """Of node 0, which leads to one node for each owner, which leads to its blocks, whose nodes come after the
@@ -690,7 +700,7 @@ class EdgeTable(_Owned):
         one that every way leads through. `held[offsets[n]:offsets[n + 1]]` are the nth owner's."""
         call, given = _Call(), _Given(2)
         tables = (call.table(offsets), call.table(held), CONTROL, given.argument)
-        self._run("graph_dominators", *tables, meter=meter, size=2 * len(self.offsets), at_once=FEW_STEPS)
+        self._follow("graph_dominators", *tables, meter=meter)
         return given.view("I"), given.view("I", at=1)
 
     def ownership(
@@ -701,7 +711,7 @@ class EdgeTable(_Owned):
         call, given = _Call(), _Given(8)
         tree = self.dominators(offsets, held, meter)
         tables = [call.table(each) for each in (*tree, offsets, held, sizes, whose, ties)]
-        self._call("graph_ownership", *tables, given.argument)
+        self._follow("graph_ownership", *tables, CONTROL, given.argument)
         steps, others = given.view("B", 24, at=4), given.view("I", at=5)
         rows = [
             OwnerRow(

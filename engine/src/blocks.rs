@@ -3,7 +3,7 @@
 //! Each MiB of addresses in which blocks begin (a granule) has a bitmap of the places where they can, with a count of
 //! the bits before each of its words: a binary search in millions of starts would wait for memory at every step.
 
-use crate::failure::{copied, filled, push, with_room, Failure, Result};
+use crate::failure::{copied, filled, push, with_room, Control, Failure, Pace, Result};
 use crate::sweep::Swept;
 
 const GRANULE_BITS: u32 = 20;
@@ -58,10 +58,10 @@ pub struct Blocks {
 impl Blocks {
     /// Blocks in order of their addresses.
     pub fn new(starts: &[u64], ends: &[u64], sizes: &[u64]) -> Result<Blocks> {
-        Blocks::made(copied(starts)?, copied(ends)?, copied(sizes)?)
+        Blocks::made(copied(starts)?, copied(ends)?, copied(sizes)?, &Control::default())
     }
 
-    fn made(starts: Vec<u64>, ends: Vec<u64>, sizes: Vec<u64>) -> Result<Blocks> {
+    fn made(starts: Vec<u64>, ends: Vec<u64>, sizes: Vec<u64>, control: &Control) -> Result<Blocks> {
         let right = starts.len() == ends.len()
             && starts.len() == sizes.len()
             && starts.len() < MOST_BLOCKS
@@ -72,13 +72,13 @@ impl Blocks {
         }
         let shift = if starts.iter().all(|start| start % 16 == 0) { 4 } else { 3 };
         let mut made = Blocks { starts, ends, sizes, shift, ..Blocks::default() };
-        made.index()?;
+        made.index(&mut Pace::new(control))?;
         Ok(made)
     }
 
     /// The blocks of a sweep, and others with ends of their own, in no order. An end is `beyond` behind what malloc
     /// returned and the size of the chunk. Where two claim one place the first one counts; the number of the others.
-    pub fn of_sweep(mut swept: Vec<Swept>, others: &[Mapped], beyond: i64) -> Result<(Blocks, u64)> {
+    pub fn of_sweep(mut swept: Vec<Swept>, others: &[Mapped], beyond: i64, control: &Control) -> Result<(Blocks, u64)> {
         for other in others {
             let (mut starts, mut sizes) = (with_room(1)?, with_room(1)?);
             starts.push(other.start);
@@ -92,6 +92,7 @@ impl Blocks {
         for each in swept {
             starts.extend(each.starts);
             sizes.extend(each.sizes);
+            control.advance(0)?;
         }
         // damaged arenas may claim one heap twice
         let mut twice = 0;
@@ -117,7 +118,7 @@ impl Blocks {
                 ends[at] = other.end;
             }
         }
-        Ok((Blocks::made(starts, ends, sizes)?, twice))
+        Ok((Blocks::made(starts, ends, sizes, control)?, twice))
     }
 
     pub fn len(&self) -> usize {
@@ -128,9 +129,10 @@ impl Blocks {
         self.starts.is_empty()
     }
 
-    fn index(&mut self) -> Result<()> {
+    fn index(&mut self, pace: &mut Pace) -> Result<()> {
         let per_granule = 1 << (GRANULE_BITS - self.shift - 6);
         for number in 0..self.starts.len() {
+            pace.step()?;
             let (start, end) = (self.starts[number], self.ends[number]);
             let first = start >> GRANULE_BITS;
             let slot = self.granule(first, number)?;

@@ -4,11 +4,10 @@
 //! All is numbered in the order in which a depth-first search meets it, so that parents come before children.
 
 use crate::edges::target;
-use crate::failure::{filled, push, with_room, Control, Failure, Result};
+use crate::failure::{filled, push, with_room, Control, Failure, Pace, Result};
 use crate::graph::Graph;
 
 const NONE: u32 = u32::MAX;
-const STEPS: usize = 1 << 16;
 
 /// Of what can be reached from node 0, in the order in which it was met.
 #[derive(Default)]
@@ -60,13 +59,14 @@ pub fn dominators(graph: &Graph, offsets: &[u64], held: &[u32], control: &Contro
     }
     graph.check(held.iter().copied())?;
     let of = Nodes { graph, offsets, held };
-    let (nodes, mut above) = search(&of, control)?;
+    let mut pace = Pace::new(control);
+    let (nodes, mut above) = search(&of, &mut pace)?;
     let count = of.owners() + 1 + graph.len();
     let mut place = filled(count, NONE)?;
     for (at, node) in nodes.iter().enumerate() {
         place[*node as usize] = at as u32;
     }
-    let (begins, sources) = sources(&of, &nodes, &place)?;
+    let (begins, sources) = sources(&of, &nodes, &place, &mut pace)?;
     drop(place);
     let mut semi = numbers(nodes.len())?;
     let mut label = numbers(nodes.len())?;
@@ -76,6 +76,7 @@ pub fn dominators(graph: &Graph, offsets: &[u64], held: &[u32], control: &Contro
     for at in (1..nodes.len()).rev() {
         let mut least = above[at];
         for source in &sources[begins[at] as usize..begins[at + 1] as usize] {
+            pace.step()?;
             let mut source = *source;
             if source as usize > at {
                 if ancestor[source as usize] as usize > at {
@@ -86,11 +87,9 @@ pub fn dominators(graph: &Graph, offsets: &[u64], held: &[u32], control: &Contro
             least = least.min(source);
         }
         semi[at] = least;
-        if at % STEPS == 0 {
-            control.advance(STEPS as u64)?;
-        }
     }
     for at in 1..nodes.len() {
+        pace.step()?;
         let mut over = above[at];
         while over > semi[at] {
             over = above[over as usize];
@@ -107,7 +106,7 @@ fn numbers(count: usize) -> Result<Vec<u32>> {
 }
 
 /// The nodes in the order in which they are met, and where in it the parent of each stands.
-fn search(of: &Nodes, control: &Control) -> Result<(Vec<u32>, Vec<u32>)> {
+fn search(of: &Nodes, pace: &mut Pace) -> Result<(Vec<u32>, Vec<u32>)> {
     let mut met = filled(of.owners() + 1 + of.graph.len(), false)?;
     let (mut nodes, mut parents) = (Vec::new(), Vec::new());
     let mut way: Vec<(u32, u32)> = Vec::new();
@@ -120,6 +119,7 @@ fn search(of: &Nodes, control: &Control) -> Result<(Vec<u32>, Vec<u32>)> {
         let count = of.count(node);
         let mut found = None;
         while (*next as usize) < count && found.is_none() {
+            pace.step()?;
             let to = of.target(node, *next as usize);
             *next += 1;
             if !met[to] {
@@ -132,9 +132,6 @@ fn search(of: &Nodes, control: &Control) -> Result<(Vec<u32>, Vec<u32>)> {
                 push(&mut way, (nodes.len() as u32, 0))?;
                 push(&mut nodes, to as u32)?;
                 push(&mut parents, at)?;
-                if nodes.len() % STEPS == 0 {
-                    control.advance(STEPS as u64)?;
-                }
             }
             None => {
                 way.pop();
@@ -145,10 +142,11 @@ fn search(of: &Nodes, control: &Control) -> Result<(Vec<u32>, Vec<u32>)> {
 }
 
 /// The places of those that lead to each place: where those of each begin, and these.
-fn sources(of: &Nodes, nodes: &[u32], place: &[u32]) -> Result<(Vec<u64>, Vec<u32>)> {
+fn sources(of: &Nodes, nodes: &[u32], place: &[u32], pace: &mut Pace) -> Result<(Vec<u64>, Vec<u32>)> {
     let mut begins = filled(nodes.len() + 1, 0u64)?;
     for node in nodes {
         for at in 0..of.count(*node as usize) {
+            pace.step()?;
             begins[place[of.target(*node as usize, at)] as usize + 1] += 1;
         }
     }
@@ -160,6 +158,7 @@ fn sources(of: &Nodes, nodes: &[u32], place: &[u32]) -> Result<(Vec<u64>, Vec<u3
     fill.extend_from_slice(&begins[..nodes.len()]);
     for (source, node) in nodes.iter().enumerate() {
         for at in 0..of.count(*node as usize) {
+            pace.step()?;
             let to = place[of.target(*node as usize, at)] as usize;
             sources[fill[to] as usize] = source as u32;
             fill[to] += 1;

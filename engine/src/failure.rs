@@ -43,6 +43,30 @@ impl Control {
     }
 }
 
+/// Looks at the caller's words now and then, in a loop of many short steps.
+pub struct Pace<'a> {
+    control: &'a Control,
+    left: u64,
+}
+
+impl<'a> Pace<'a> {
+    const STEPS: u64 = 1 << 14;
+
+    pub fn new(control: &'a Control) -> Pace<'a> {
+        Pace { control, left: Pace::STEPS }
+    }
+
+    #[inline]
+    pub fn step(&mut self) -> Result<()> {
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = Pace::STEPS;
+            self.control.advance(Pace::STEPS)?;
+        }
+        Ok(())
+    }
+}
+
 /// An empty vector with room for `count` values. A `Vec` that grows by itself aborts the process when memory is short.
 pub fn with_room<T>(count: usize) -> Result<Vec<T>> {
     let mut made = Vec::new();

@@ -1,7 +1,7 @@
 //! Who leads to whom: the edges of each block, one after the other, and what follows from them.
 
 use crate::edges::{target, DEEP, INSIDE, SHIFT, STALE};
-use crate::failure::{copied, filled, push, with_room, Failure, Result};
+use crate::failure::{copied, filled, push, with_room, Control, Failure, Pace, Result};
 
 pub struct Graph {
     /// `edges[offsets[n]..offsets[n + 1]]` are the nth block's, in the order of its words.
@@ -59,7 +59,8 @@ impl Graph {
     }
 
     /// The same with some edges more, which come behind the others of their blocks.
-    pub fn with(&self, further: &[Further]) -> Result<Graph> {
+    pub fn with(&self, further: &[Further], control: &Control) -> Result<Graph> {
+        let mut pace = Pace::new(control);
         self.check(further.iter().map(|each| each.source))?;
         self.check(further.iter().map(|each| each.edge >> SHIFT))?;
         let mut more = copied(further)?;
@@ -68,6 +69,7 @@ impl Graph {
         let mut edges = with_room(self.edges.len() + more.len())?;
         let mut at = 0;
         for block in 0..self.len() {
+            pace.step()?;
             offsets.push(edges.len() as u64);
             edges.extend_from_slice(self.of(block));
             while at < more.len() && more[at].source as usize == block {
@@ -80,13 +82,15 @@ impl Graph {
     }
 
     /// Edges to these blocks count as such to their insides.
-    pub fn deepen(&mut self, targets: &[u32]) -> Result<()> {
+    pub fn deepen(&mut self, targets: &[u32], control: &Control) -> Result<()> {
+        let mut pace = Pace::new(control);
         self.check(targets.iter().copied())?;
         let mut is_target = filled(self.len(), false)?;
         for each in targets {
             is_target[*each as usize] = true;
         }
         for edge in &mut self.edges {
+            pace.step()?;
             if is_target[target(*edge)] {
                 *edge |= DEEP;
             }
@@ -96,7 +100,8 @@ impl Graph {
 
     /// The same without stale edges, and without those from blocks that pass sooner than what they lead to: `passing`
     /// tells of each how much worse those are that hold it.
-    pub fn lasting(&self, passing: &[u8]) -> Result<Graph> {
+    pub fn lasting(&self, passing: &[u8], control: &Control) -> Result<Graph> {
+        let mut pace = Pace::new(control);
         if passing.len() != self.len() {
             return Err(Failure::BadInput);
         }
@@ -104,12 +109,14 @@ impl Graph {
         let mut offsets = with_room(self.offsets.len())?;
         let mut count = 0u64;
         for block in 0..self.len() {
+            pace.step()?;
             offsets.push(count);
             count += self.of(block).iter().filter(|edge| stays(block, **edge)).count() as u64;
         }
         offsets.push(count);
         let mut edges = with_room(count as usize)?;
         for block in 0..self.len() {
+            pace.step()?;
             edges.extend(self.of(block).iter().filter(|edge| stays(block, **edge)));
         }
         Ok(Graph { offsets, edges })
@@ -124,6 +131,7 @@ impl Graph {
         mark: u8,
         starts_only: bool,
         parents: &mut [i32],
+        control: &Control,
     ) -> Result<Vec<u32>> {
         if marks.len() != self.len() || !(parents.is_empty() || parents.len() == self.len()) {
             return Err(Failure::BadInput);
@@ -137,10 +145,12 @@ impl Graph {
             }
         }
         let skipped = if starts_only { INSIDE } else { 0 };
-        let mut at = 0;
+        let (mut at, mut pace) = (0, Pace::new(control));
         while at < met.len() {
+            pace.step()?;
             let block = met[at] as usize;
             for edge in self.of(block) {
+                pace.step()?;
                 let to = target(*edge);
                 if marks[to] < mark && edge & skipped == 0 {
                     marks[to] = mark;
@@ -156,12 +166,14 @@ impl Graph {
     }
 
     /// The blocks with this mark that have edges to the inside of blocks without it.
-    pub fn leading_inside(&self, marks: &[u8], mark: u8) -> Result<Vec<u32>> {
+    pub fn leading_inside(&self, marks: &[u8], mark: u8, control: &Control) -> Result<Vec<u32>> {
+        let mut pace = Pace::new(control);
         if marks.len() != self.len() {
             return Err(Failure::BadInput);
         }
         let mut found = Vec::new();
         for block in 0..self.len() {
+            pace.step()?;
             let leads = |edge: &u32| edge & INSIDE != 0 && marks[target(*edge)] != mark;
             if marks[block] == mark && self.of(block).iter().any(leads) {
                 push(&mut found, block as u32)?;

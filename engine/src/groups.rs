@@ -1,7 +1,7 @@
 //! Blocks that hang together: cycles folded into one, and what hangs on each that nothing else leads to.
 
 use crate::edges::{target, INSIDE};
-use crate::failure::{filled, push, with_room, Result};
+use crate::failure::{filled, push, with_room, Control, Pace, Result};
 use crate::graph::Graph;
 
 const NONE: u32 = u32::MAX;
@@ -32,7 +32,7 @@ impl Among<'_> {
 
     /// Each node of a cycle with the first node of it, by Tarjan's algorithm, without recursion: a list of a million
     /// nodes is no deeper than memory.
-    fn firsts(&self, nodes: &[u32]) -> Result<Vec<u32>> {
+    fn firsts(&self, nodes: &[u32], pace: &mut Pace) -> Result<Vec<u32>> {
         let count = self.graph.len();
         let mut first = filled(count, NONE)?;
         // the order in which each was met, the lowest order that it leads back to; 0: not met
@@ -52,10 +52,12 @@ impl Among<'_> {
                     order[node] = met;
                     low[node] = met;
                     push(&mut open, node as u32)?;
+                    pace.step()?;
                 }
                 let edges = self.graph.of(node);
                 let mut next = None;
                 while *at < edges.len() && next.is_none() {
+                    pace.step()?;
                     let to = target(edges[*at]);
                     let counts = edges[*at] & self.skipped == 0 && self.is_asked[to] && to != node;
                     *at += 1;
@@ -88,14 +90,15 @@ impl Among<'_> {
 }
 
 /// Every one of these nodes once; they are in order. With `starts_only` pointers to insides do not count.
-pub fn groups(graph: &Graph, nodes: &[u32], starts_only: bool) -> Result<Groups> {
+pub fn groups(graph: &Graph, nodes: &[u32], starts_only: bool, control: &Control) -> Result<Groups> {
+    let mut pace = Pace::new(control);
     graph.check(nodes.iter().copied())?;
     let mut is_asked = filled(graph.len(), false)?;
     for node in nodes {
         is_asked[*node as usize] = true;
     }
     let among = Among { graph, is_asked, skipped: if starts_only { INSIDE } else { 0 } };
-    let first = among.firsts(nodes)?;
+    let first = among.firsts(nodes, &mut pace)?;
     let mut is_led_to = filled(graph.len(), false)?;
     for node in nodes {
         let head = first[*node as usize];
@@ -104,6 +107,7 @@ pub fn groups(graph: &Graph, nodes: &[u32], starts_only: bool) -> Result<Groups>
             is_led_to[*node as usize] = true;
         }
         for to in among.targets(*node as usize) {
+            pace.step()?;
             let other = first[to];
             if other != head {
                 is_led_to[other as usize] = true;
@@ -120,6 +124,7 @@ pub fn groups(graph: &Graph, nodes: &[u32], starts_only: bool) -> Result<Groups>
         push(&mut todo, *head)?;
         while let Some(node) = todo.pop() {
             for to in among.targets(node as usize) {
+                pace.step()?;
                 if !is_seen[to] {
                     is_seen[to] = true;
                     push(&mut found.others, to as u32)?;

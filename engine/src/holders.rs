@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::edges::{target, DEEP};
-use crate::failure::{push, Failure, Result};
+use crate::failure::{push, Control, Failure, Pace, Result};
 use crate::graph::Graph;
 
 pub const NOBODY: i32 = -1;
@@ -42,7 +42,8 @@ struct Way {
 type Waiting = BTreeMap<u32, Vec<Way>>;
 
 /// Holds by these leads what nobody holds yet. Edges with the bits `skipped` are not followed.
-pub fn hold(graph: &Graph, leads: &[Lead], skipped: u32, held: &mut Held) -> Result<()> {
+pub fn hold(graph: &Graph, leads: &[Lead], skipped: u32, held: &mut Held, control: &Control) -> Result<()> {
+    let mut pace = Pace::new(control);
     let count = graph.len();
     let sizes = [held.whose.len(), held.parents.len(), held.ties.len(), held.ranks.len()];
     if sizes != [count; 4] || leads.iter().any(|lead| lead.parent >= count as i32 || lead.owner < 0) {
@@ -61,7 +62,7 @@ pub fn hold(graph: &Graph, leads: &[Lead], skipped: u32, held: &mut Held) -> Res
         let mut waiting = Waiting::from([(0, plain)]);
         let mut later = Waiting::from([(0, deep)]);
         while !waiting.is_empty() {
-            follow(graph, waiting, &mut later, rank as u8, skipped, held)?;
+            follow(graph, waiting, &mut later, rank as u8, skipped, held, &mut pace)?;
             waiting = std::mem::take(&mut later);
         }
     }
@@ -76,16 +77,18 @@ fn follow(
     rank: u8,
     skipped: u32,
     held: &mut Held,
+    pace: &mut Pace,
 ) -> Result<()> {
     let mut deeper = Vec::new();
     while let Some((step, mut ways)) = waiting.pop_first() {
         ways.retain(|way| held.whose[way.block as usize] == NOBODY);
         ways.sort_unstable();
-        let next = settle(&ways, rank, held)?;
+        let next = settle(&ways, rank, held, pace)?;
         let mut plain = waiting.remove(&(step + 1)).unwrap_or_default();
         for block in next {
             let owner = held.whose[block as usize];
             for edge in graph.of(block as usize) {
+                pace.step()?;
                 if held.whose[target(*edge)] == NOBODY && edge & skipped == 0 {
                     let way = Way { block: target(*edge) as u32, owner, parent: block as i32 };
                     push(if edge & DEEP != 0 { &mut deeper } else { &mut plain }, way)?;
@@ -105,9 +108,10 @@ fn follow(
 }
 
 /// The best of these ways, which are sorted, for each of the blocks, which nobody held; the blocks.
-fn settle(ways: &[Way], rank: u8, held: &mut Held) -> Result<Vec<u32>> {
+fn settle(ways: &[Way], rank: u8, held: &mut Held, pace: &mut Pace) -> Result<Vec<u32>> {
     let mut new: Vec<u32> = Vec::new();
     for way in ways {
+        pace.step()?;
         let block = way.block as usize;
         if held.whose[block] == NOBODY {
             push(&mut new, way.block)?;

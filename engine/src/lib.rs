@@ -204,10 +204,16 @@ pub unsafe extern "C" fn arenascope_sweep(
 
 /// Makes the table of blocks of all sweeps and of `others`, rows of `Mapped`: see `Blocks::of_sweep`.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_swept(engine: &mut Engine, others: &Table, beyond: i64, twice: &mut u64) -> i32 {
+pub unsafe extern "C" fn arenascope_swept(
+    engine: &mut Engine,
+    others: &Table,
+    beyond: i64,
+    control: &Control,
+    twice: &mut u64,
+) -> i32 {
     guarded(|| {
         let swept = std::mem::take(&mut engine.swept);
-        (engine.blocks, *twice) = Blocks::of_sweep(swept, others.of::<Mapped>(), beyond)?;
+        (engine.blocks, *twice) = Blocks::of_sweep(swept, others.of::<Mapped>(), beyond, control)?;
         engine.stale = Stale::default();
         Ok(())
     })
@@ -377,6 +383,7 @@ pub unsafe extern "C" fn arenascope_pages(
     rules: &[u64; 3],
     join: u32,
     above: &Table,
+    control: &Control,
     to: &mut [Given; 2],
 ) -> i32 {
     guarded(|| {
@@ -389,7 +396,8 @@ pub unsafe extern "C" fn arenascope_pages(
         let [page, kept, header] = *rules;
         let rules = Rules { page, kept, header };
         let (heaps, present, besides) = (heaps.of(), present.of(), besides.of());
-        let found = pages::pages(&engine.blocks, heaps, present, besides, whose.of(), owners as usize, rules, &join)?;
+        let found =
+            pages::pages(&engine.blocks, heaps, present, besides, whose.of(), owners as usize, rules, &join, control)?;
         *to = [Given::of(found.resident), Given::of(found.returns)];
         Ok(())
     })
@@ -496,24 +504,34 @@ pub unsafe extern "C" fn arenascope_graph_close(graph: *mut Graph) {
 
 /// Another graph, with `further` of `Further`.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_graph_with(graph: &Graph, further: &Table, to: *mut *mut Graph) -> i32 {
+pub unsafe extern "C" fn arenascope_graph_with(
+    graph: &Graph,
+    further: &Table,
+    control: &Control,
+    to: *mut *mut Graph,
+) -> i32 {
     guarded(|| {
-        *to = boxed(graph.with(further.of::<Further>())?);
+        *to = boxed(graph.with(further.of::<Further>(), control)?);
         Ok(())
     })
 }
 
 /// Changes the graph: see `Graph::deepen`.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_graph_deepen(graph: &mut Graph, targets: &Table) -> i32 {
-    guarded(|| graph.deepen(targets.of()))
+pub unsafe extern "C" fn arenascope_graph_deepen(graph: &mut Graph, targets: &Table, control: &Control) -> i32 {
+    guarded(|| graph.deepen(targets.of(), control))
 }
 
 /// Another graph: see `Graph::lasting`.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_graph_lasting(graph: &Graph, passing: &Table, to: *mut *mut Graph) -> i32 {
+pub unsafe extern "C" fn arenascope_graph_lasting(
+    graph: &Graph,
+    passing: &Table,
+    control: &Control,
+    to: *mut *mut Graph,
+) -> i32 {
     guarded(|| {
-        *to = boxed(graph.lasting(passing.of())?);
+        *to = boxed(graph.lasting(passing.of(), control)?);
         Ok(())
     })
 }
@@ -528,11 +546,12 @@ pub unsafe extern "C" fn arenascope_graph_mark(
     mark: u32,
     starts_only: u32,
     parents: &Table,
+    control: &Control,
     to: &mut Given,
 ) -> i32 {
     guarded(|| {
         let (marks, parents) = (marks.of_mut(), parents.of_mut());
-        *to = Given::of(graph.mark(first.of(), marks, mark as u8, starts_only != 0, parents)?);
+        *to = Given::of(graph.mark(first.of(), marks, mark as u8, starts_only != 0, parents, control)?);
         Ok(())
     })
 }
@@ -543,10 +562,11 @@ pub unsafe extern "C" fn arenascope_graph_leading_inside(
     graph: &Graph,
     marks: &Table,
     mark: u32,
+    control: &Control,
     to: &mut Given,
 ) -> i32 {
     guarded(|| {
-        *to = Given::of(graph.leading_inside(marks.of(), mark as u8)?);
+        *to = Given::of(graph.leading_inside(marks.of(), mark as u8, control)?);
         Ok(())
     })
 }
@@ -566,10 +586,11 @@ pub unsafe extern "C" fn arenascope_graph_groups(
     graph: &Graph,
     nodes: &Table,
     starts_only: u32,
+    control: &Control,
     to: &mut [Given; 4],
 ) -> i32 {
     guarded(|| {
-        let Groups { heads, leading, ends, others } = groups::groups(graph, nodes.of(), starts_only != 0)?;
+        let Groups { heads, leading, ends, others } = groups::groups(graph, nodes.of(), starts_only != 0, control)?;
         *to = [Given::of(heads), Given::of(leading), Given::of(ends), Given::of(others)];
         Ok(())
     })
@@ -585,11 +606,12 @@ pub unsafe extern "C" fn arenascope_graph_hold(
     parents: &Table,
     ties: &Table,
     ranks: &Table,
+    control: &Control,
 ) -> i32 {
     guarded(|| {
         let mut held =
             Held { whose: whose.of_mut(), parents: parents.of_mut(), ties: ties.of_mut(), ranks: ranks.of_mut() };
-        holders::hold(graph, leads.of::<Lead>(), skipped, &mut held)
+        holders::hold(graph, leads.of::<Lead>(), skipped, &mut held, control)
     })
 }
 
@@ -621,11 +643,12 @@ pub unsafe extern "C" fn arenascope_graph_ownership(
     sizes: &Table,
     whose: &Table,
     ties: &Table,
+    control: &Control,
     to: &mut [Given; 8],
 ) -> i32 {
     guarded(|| {
         let tree = Tree::new(graph, nodes.of(), above.of(), offsets.of(), held.of())?;
-        let found = ownership::ownership(tree, sizes.of(), whose.of(), ties.of())?;
+        let found = ownership::ownership(tree, sizes.of(), whose.of(), ties.of(), control)?;
         *to = [
             Given::of(found.whose),
             Given::of(found.above),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::edges::target;
-use crate::failure::{filled, push, with_room, Failure, Result};
+use crate::failure::{filled, push, with_room, Control, Failure, Pace, Result};
 use crate::graph::Graph;
 use crate::holders::NOBODY;
 
@@ -178,8 +178,9 @@ impl<'a> Tree<'a> {
         (self.nodes[at] as usize).checked_sub(self.owners() + 1)
     }
 
-    fn sum(&mut self, sizes: &[u64]) {
+    fn sum(&mut self, sizes: &[u64], pace: &mut Pace) -> Result<()> {
         for at in (1..self.nodes.len()).rev() {
+            pace.step()?;
             if let Some(block) = self.block(at) {
                 self.bytes[at] += sizes[block];
                 self.blocks[at] += 1;
@@ -192,11 +193,12 @@ impl<'a> Tree<'a> {
                 self.largest[over] = at as u32;
             }
         }
+        Ok(())
     }
 
     /// Who leads to each of the shared blocks, which stand at these places of the tree: the nearest owners, as pointers
     /// go. Only pointers from what hangs on one owner or shared block to another shared block count.
-    fn shared(&self, at: &[u32]) -> Result<Shared> {
+    fn shared(&self, at: &[u32], pace: &mut Pace) -> Result<Shared> {
         let owners = self.owners();
         let mut sizes = with_room(at.len())?;
         sizes.extend(at.iter().map(|at| self.bytes[*at as usize]));
@@ -229,6 +231,7 @@ impl<'a> Tree<'a> {
         };
         let mut begins = filled(owners + at.len() + 1, 0u64)?;
         for at in 1..nodes {
+            pace.step()?;
             leads(at).for_each(|(source, _)| begins[source + 1] += 1);
         }
         for source in 1..begins.len() {
@@ -239,6 +242,7 @@ impl<'a> Tree<'a> {
         fill.extend_from_slice(&begins);
         for at in 1..nodes {
             for (source, to) in leads(at) {
+                pace.step()?;
                 targets[fill[source] as usize] = to;
                 fill[source] += 1;
             }
@@ -264,6 +268,7 @@ impl<'a> Tree<'a> {
         }
         while let Some((from, owner)) = todo.pop_front() {
             for to in of(owners + from as usize) {
+                pace.step()?;
                 if shared.learn(*to as usize, owner) {
                     todo.try_reserve(1)?;
                     todo.push_back((*to, owner));
@@ -290,19 +295,21 @@ impl<'a> Tree<'a> {
 }
 
 /// `whose` and `ties` of each block its main holder and another one who does as well.
-pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32]) -> Result<Ownership> {
+pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32], control: &Control) -> Result<Ownership> {
+    let mut pace = Pace::new(control);
     let (count, owners, nodes) = (tree.graph.len(), tree.owners(), tree.nodes.len());
     let is_owner = |number: &i32| *number == NOBODY || (0..owners as i64).contains(&i64::from(*number));
     if sizes.len() != count || whose.len() != count || ties.len() != count || !whose.iter().all(is_owner) {
         return Err(Failure::BadInput);
     }
-    tree.sum(sizes);
+    tree.sum(sizes, &mut pace)?;
 
     let mut shared_at = Vec::new();
     let mut mine: Vec<Vec<u32>> = with_room(owners)?;
     mine.resize_with(owners, Vec::new);
     let mut own = filled(owners, NONE)?;
     for at in 1..nodes {
+        pace.step()?;
         if tree.above[at] > 0 {
             continue;
         }
@@ -311,9 +318,10 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32]) -> 
             None => own[tree.nodes[at] as usize - 1] = at as u32,
         }
     }
-    let shared = tree.shared(&shared_at)?;
+    let shared = tree.shared(&shared_at, &mut pace)?;
     let mut sums: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
     for place in (0..shared_at.len()).filter(|place| shared.is_whole(*place)) {
+        pace.step()?;
         *sums.entry(shared.sorted(place)).or_default() += shared.sizes[place];
     }
     let mut groups: Vec<(Vec<u32>, u64)> = sums.into_iter().collect();
@@ -335,6 +343,7 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32]) -> 
     let (mut of, mut leads) = (filled(nodes, NOBODY)?, filled(nodes, ALONE)?);
     let mut place = 0;
     for at in 1..nodes {
+        pace.step()?;
         let over = tree.above[at] as usize;
         let Some(block) = tree.block(at) else {
             of[at] = tree.nodes[at] as i32 - 1;
@@ -360,6 +369,7 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32]) -> 
         }
     }
     for (block, size) in sizes.iter().enumerate() {
+        pace.step()?;
         let row = &mut found.rows[found.whose[block] as usize];
         row.blocks += 1;
         row.bytes += size;

@@ -4,7 +4,7 @@
 //! further.
 
 use crate::blocks::Blocks;
-use crate::failure::{filled, push, Failure, Result};
+use crate::failure::{filled, push, Control, Failure, Pace, Result};
 use crate::holders::NOBODY;
 use crate::image::Span;
 
@@ -167,7 +167,9 @@ pub fn pages(
     owners: usize,
     rules: Rules,
     join: &Join,
+    control: &Control,
 ) -> Result<Sums> {
+    let mut pace = Pace::new(control);
     let known = |owner: &i32| *owner == NOBODY || (0..owners as i64).contains(&i64::from(*owner));
     let joins = match join {
         Join::Nobody => true,
@@ -194,6 +196,7 @@ pub fn pages(
         let (mut at, last) = (begin(heap.start), begin(heap.end));
         let (mut beside, behind) = (others(heap.start), others(heap.end));
         while at < last || beside < behind {
+            pace.step()?;
             let start = if at < last { blocks.starts[at] - rules.header } else { u64::MAX };
             if beside < behind && besides[beside].start < start {
                 pages.add(besides[beside], NOBODY)?;

@@ -170,9 +170,10 @@ fn any_memory_is_looked_through_and_ends() {
 
 /// What follows from a graph.
 fn follow(random: &mut Random, graph: &Graph, blocks: &Blocks) {
+    let control = Control::default();
     let count = graph.len() as u64;
     let nodes: Vec<u32> = (0..count as u32).collect();
-    let found = groups(graph, &nodes, random.below(2) == 0).expect("groups");
+    let found = groups(graph, &nodes, random.below(2) == 0, &control).expect("groups");
     assert_eq!(found.heads.len() + found.others.len(), nodes.len());
     let leads: Vec<Lead> = (0..4)
         .map(|owner| Lead { rank: owner as u32 / 2, owner, edge: (random.below(count) as u32) << 3, parent: -1 })
@@ -180,17 +181,16 @@ fn follow(random: &mut Random, graph: &Graph, blocks: &Blocks) {
     let (mut whose, mut parents) = (vec![-1; count as usize], vec![-1; count as usize]);
     let (mut ties, mut ranks) = (vec![-1; count as usize], vec![0; count as usize]);
     let mut held = Held { whose: &mut whose, parents: &mut parents, ties: &mut ties, ranks: &mut ranks };
-    hold(graph, &leads, 4, &mut held).expect("holders");
+    hold(graph, &leads, 4, &mut held, &control).expect("holders");
     let held: Vec<u32> = leads.iter().map(|lead| lead.edge >> 3).collect();
     let offsets = [0, 1, 2, 3, 4];
-    let control = Control::default();
     let tree = dominators(graph, &offsets, &held, &control).expect("dominators");
     let tree = Tree::new(graph, &tree.nodes, &tree.above, &offsets, &held).expect("a sound tree");
-    let told = ownership(tree, &blocks.sizes, &whose, &ties).expect("ownership");
+    let told = ownership(tree, &blocks.sizes, &whose, &ties, &control).expect("ownership");
     assert_eq!(told.rows.iter().map(|row| row.bytes).sum::<u64>(), blocks.sizes.iter().sum::<u64>());
     let rules = Rules { page: 4096, kept: 48, header: 16 };
     let heaps = [Span { start: blocks.starts[0] & !4095, end: (blocks.extent().1 | 4095) + 1 }];
-    pages(blocks, &heaps, &heaps, &[], &told.whose, 5, rules, &Join::Nobody).expect("pages");
+    pages(blocks, &heaps, &heaps, &[], &told.whose, 5, rules, &Join::Nobody, &control).expect("pages");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn any_heap_is_swept_and_ends() {
         }
         assert!(besides.iter().all(|span| span.start >= one && span.end <= other));
         let mapped = [Mapped { start: base + 16, end: base + 24, size: 32 }];
-        let (blocks, _) = Blocks::of_sweep(swept, &mapped, -8).expect("blocks");
+        let (blocks, _) = Blocks::of_sweep(swept, &mapped, -8, &Control::default()).expect("blocks");
         assert!(blocks.starts.windows(2).all(|two| two[0] < two[1]));
     }
 }
