@@ -13,7 +13,7 @@ from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget
 from lldb.heap_types import LldbTypes
 
-from arenascope.base.worker_pool import Meter, Unseen
+from arenascope.base.meter import Meter, Unseen
 from arenascope.blocks.declared.claims import Library
 from arenascope.blocks.declared.containers.forms import ByTemplate
 from arenascope.cli.shell import ShellDoor

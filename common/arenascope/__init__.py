@@ -76,9 +76,7 @@ def open(
     from .cli.api import Opened
     from .cli.shell import How
 
-    return Opened(
-        str(subject), How(stop, debug_dirs, symbols, processes=jobs, sysroot=sysroot, declared=declared), hold_at_most
-    )
+    return Opened(str(subject), How(stop, debug_dirs, symbols, sysroot=sysroot, declared=declared), hold_at_most)
 
 
 def selected() -> "Subject":

@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterable, Iterator, Literal, NamedTuple, Optio
 from .base import background, optional_libraries
 from .base.about import PROGRAM
 from .base.errors import NoEngineError
-from .base.worker_pool import Meter
+from .base.meter import Meter
 from .sources.target import ByteOrder, MemoryPiece, Span
 
 INTERFACE = 1
@@ -365,7 +365,7 @@ class EngineImage(_Owned):
         rows = array("Q", [number for each in stretches for number in each])
         tables = (call.table(rows, len(stretches)), least, header, call.table(listed), call.table(fast))
         size = sum(each.limit - each.start for each in stretches)
-        self._run("sweep", *tables, processors(), CONTROL, given.argument, meter=meter, size=size)
+        self._run("sweep", *tables, background.processors(), CONTROL, given.argument, meter=meter, size=size)
         besides = struct.iter_unpack("=QQ", given.view("B", 16))
         return besides, [Stopped(*each) for each in struct.iter_unpack("=3Q", given.view("B", 24, at=1))]
 
@@ -440,7 +440,7 @@ class EngineImage(_Owned):
     def pointers(self, spans: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int, int, int]]:
         """(address, value, edge, which of the spans) of each pointer to a block, in order."""
         call, given = _Call(), _Given(1)
-        arguments = (call.spans(spans), processors(), CONTROL, given.argument)
+        arguments = (call.spans(spans), background.processors(), CONTROL, given.argument)
         self._run("pointers", *arguments, meter=meter, size=self.bytes_in(spans))
         return struct.iter_unpack("=QQII", given.view("B", 24))
 
@@ -454,7 +454,7 @@ class EngineImage(_Owned):
             ctypes.c_uint64(low),
             ctypes.c_uint64(high),
             call.spans(data),
-            processors(),
+            background.processors(),
             CONTROL,
             given.argument,
         )
@@ -465,7 +465,7 @@ class EngineImage(_Owned):
         """(word, block, step) of the blocks whose first word lies in one of these, which are in order. `step` is how
         far it is from one place where that word stands in the block to the next, if these are equal; else 0."""
         call, given = _Call(), _Given(1)
-        arguments = (call.spans(ranges), processors(), CONTROL, given.argument)
+        arguments = (call.spans(ranges), background.processors(), CONTROL, given.argument)
         self._run("beginning_with", *arguments, meter=meter, size=self.count, at_once=FEW_STEPS)
         return struct.iter_unpack("=QII", given.view("B", 16))
 
@@ -480,7 +480,7 @@ class EngineImage(_Owned):
         import ctypes
 
         call, pointer, given = _Call(), ctypes.c_void_p(), _Given(1)
-        arguments = (call.spans(spans), odd, processors(), CONTROL, ctypes.byref(pointer), given.argument)
+        arguments = (call.spans(spans), odd, background.processors(), CONTROL, ctypes.byref(pointer), given.argument)
         self._run("edges", *arguments, meter=meter, size=self.bytes_in(spans))
         rows = given.view("B", 24)
         whole, halves, signed = rows.cast("Q"), rows.cast("I"), rows.cast("i")
@@ -503,7 +503,7 @@ class EngineImage(_Owned):
     def _encoded(self, name: str, *arguments: Any, meter: Meter, spans: Sequence[Span]) -> Iterator[EncodedRow]:
         given = _Given(1)
         size = self.bytes_in(spans)
-        self._run(name, *arguments, processors(), CONTROL, given.argument, meter=meter, size=size)
+        self._run(name, *arguments, background.processors(), CONTROL, given.argument, meter=meter, size=size)
         return map(EncodedRow._make, struct.iter_unpack("=QQiIIII4x", given.view("B", 40)))
 
     def words_into(self, goal: Span, spans: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int]]:
@@ -511,7 +511,7 @@ class EngineImage(_Owned):
         import ctypes
 
         call, given, goals = _Call(), _Given(1), (ctypes.c_uint64(goal.start), ctypes.c_uint64(goal.end))
-        arguments = (*goals, call.spans(spans), processors(), CONTROL, given.argument)
+        arguments = (*goals, call.spans(spans), background.processors(), CONTROL, given.argument)
         self._run("search", *arguments, meter=meter, size=self.bytes_in(spans))
         return struct.iter_unpack("=QQ", given.view("B", 16))
 
@@ -764,7 +764,3 @@ class Ownership(NamedTuple):
     rows: Sequence[OwnerRow]
     jointly: Sequence[tuple[Sequence[int], int]]
     """Groups of owners that lead to most together, and the bytes that nobody else leads to; the largest first."""
-
-
-def processors() -> int:
-    return len(os.sched_getaffinity(0))

@@ -192,7 +192,7 @@ def test_without_a_terminal_names_alone_are_cut(command: str) -> None:
 
 def test_help_and_several_processes(subject: Subject) -> None:
     pid = str(subject.pid)
-    for words in (["help"], ["help", "stranded"], ["types", "--help"], ["heaps", pid, pid, "--jobs", "1"]):
+    for words in (["help"], ["help", "stranded"], ["types", "--help"], ["heaps", pid, pid]):
         assert not too_wide(on_terminal(60, (*ARENASCOPE, *words)), 60), words
 
 

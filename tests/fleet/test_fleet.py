@@ -54,7 +54,7 @@ def alone(core: Path) -> dict:
 
 
 def test_a_line_for_each_in_their_order(cores: list[Path]) -> None:
-    done = arenascope("report", "--jsonl", "--jobs", "2", *cores)
+    done = arenascope("report", "--jsonl", *cores)
     lines = [valid(json.loads(line)) for line in done.stdout.splitlines()]
     assert [line["subject"] for line in lines] == [str(core) for core in cores]
     assert done.returncode == 2

@@ -271,8 +271,6 @@ def test_a_large_core_takes_no_memory_of_ours(large_core, words):
                 str(megabytes),
                 *words.split(),
                 "--json",
-                "--jobs",
-                "1",
                 str(large_core),
             ],
             capture_output=True,

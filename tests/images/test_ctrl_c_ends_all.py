@@ -56,7 +56,7 @@ def test_while_an_object_is_destroyed() -> None:
     assert (done.returncode, done.stderr) == (INTERRUPTED, STOPPED)
 
 
-@pytest.mark.parametrize("words", ["watch --types --interval 1", "watch --types --interval 1 --save", "types --jobs 1"])
+@pytest.mark.parametrize("words", ["watch --types --interval 1", "watch --types --interval 1 --save", "types"])
 def test_in_one_look_of_many(words: str, tmp_path: Path) -> None:
     """It ends the search for types, of which the look then says that it is incomplete."""
     command, *options = words.split()

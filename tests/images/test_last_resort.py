@@ -60,7 +60,7 @@ def test_as_a_document(subject):
 
 def test_one_of_many(subject):
     """The others are looked at all the same."""
-    done = shell("arenas", subject.pid, "/dev/null", "--jobs", "1")
+    done = shell("arenas", subject.pid, "/dev/null")
     assert done.returncode == 3
     first, second = done.stdout.split("== ")[1:]
     check_line(first)

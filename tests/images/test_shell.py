@@ -285,7 +285,6 @@ def test_a_libc_that_was_deleted(tmp_path):
         pytest.param(["snapshot"], "required: FILE", marks=pytest.mark.full),
         pytest.param(["watch"], "required: PID", marks=pytest.mark.full),
         pytest.param(["arenas", "--jsonl"], "pid", marks=pytest.mark.full),
-        pytest.param(["arenas", "--jobs", "-3", "1", "2"], "--jobs -3", marks=pytest.mark.full),
     ],
 )
 def test_bad_usage_is_one_line_and_status_2(words, said):
@@ -362,7 +361,7 @@ def test_an_option_cut_short_is_that_option(bins, option):
     [
         ("arenas --l 1", "--l could be --libc or --limit"),
         pytest.param("arenas --lmit 1", "--lmit", marks=pytest.mark.full),
-        ("arenas --job x", "--jobs: "),
+        ("arenas --limi x", "--limit: "),
         pytest.param("arenas -x", "-x", marks=pytest.mark.full),
         pytest.param("watch --nix", "--nix", marks=pytest.mark.full),
         pytest.param("watch -inter x", "argument --interval", marks=pytest.mark.full),

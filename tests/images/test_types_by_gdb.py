@@ -496,7 +496,7 @@ def test_looks_at_many_end_with_what_started_them(subject: Subject) -> None:
     with (
         Subject(str(subject.program)) as other,
         subprocess.Popen(
-            [sys.executable, "-c", MANY, "arenas", str(subject.pid), str(other.pid), "--jobs", "2"],
+            [sys.executable, "-c", MANY, "arenas", str(subject.pid), str(other.pid)],
             stdout=subprocess.PIPE,
             text=True,
         ) as process,

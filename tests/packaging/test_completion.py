@@ -39,7 +39,6 @@ LINES = {
     "help tri": "help trim",
     "trim --ra": "trim --ranges",
     "trim --no-sy": "trim --no-symbols",
-    "arenas --jsonl --jo": "arenas --jsonl --jobs",
     "metrics --li": "metrics --listen",
     "arenas --sort fr": "arenas --sort free",
     "arenas --stop si": "arenas --stop signal",

@@ -335,7 +335,7 @@ def test_the_launcher_runs_nothing_of_the_working_directory(hostile, process, pa
     pid, truth = process
     environment = {} if path is None else {"PYTHONPATH": path}
     assert run_in(folder, LAUNCHER, "info", pid, **environment) == (truth / "info.xml").read_text()
-    several = ["arenas", "--jsonl", "--jobs", "2", pid, "/nonexistent"]
+    several = ["arenas", "--jsonl", pid, "/nonexistent"]
     assert run_in(folder, LAUNCHER, *several, status=2, **environment).count("\n") == 2
     assert "tabulate" in run_in(folder, LAUNCHER, "version", pid, **environment)
     assert not mark.exists(), mark.read_text()

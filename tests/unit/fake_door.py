@@ -25,7 +25,6 @@ class FakeDoor:
     name: str = "shell"
     lets_go: bool = False
     held_seconds: Optional[float] = None
-    processes: int = 1
     written: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 

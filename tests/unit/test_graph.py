@@ -11,7 +11,7 @@ from typing import Sequence
 import pytest
 
 from arenascope.base import optional_libraries
-from arenascope.base.worker_pool import Unseen
+from arenascope.base.meter import Unseen
 from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, Marks, SpanMark
 from arenascope.blocks.graph.components import lumps
 from arenascope.blocks.graph.edges import Further, Graph, with_more

@@ -83,16 +83,6 @@ class SweepSums:
         else:
             self.add_gap(piece.kind, piece.bytes)
 
-    def absorb(self, other: SweepSums) -> None:
-        """Adds what another one has kept."""
-        self._kept += other._kept
-
-    def without_listed(self) -> SweepSums:
-        """Returns a copy to be sent: what was kept, without the listed chunks."""
-        kept = SweepSums({})
-        kept.absorb(self)
-        return kept
-
     def add_gap(self, kind: str, size: int) -> None:
         self._batch.gaps[kind] += size
 

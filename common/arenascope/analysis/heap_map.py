@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from itertools import accumulate
-from operator import add
 from typing import Iterable, Iterator, Optional, Sequence
 
 from ..base.model import ChunkRun, Heap, Piece, Range
@@ -46,10 +45,6 @@ class Strip:
         self._shift = cell.bit_length() - 1
         self._last_free: Optional[Range] = None
         """The last free chunk, if only chunks in use followed."""
-        self._told = False
-        """Whether anything was met besides chunks in use."""
-        self._first_free: Optional[Range] = None
-        """The first chunk, if it was free."""
         self._layers: dict[str, array[int]] = {}
 
     def cells(self, layer: str) -> Optional[Sequence[int]]:
@@ -119,22 +114,10 @@ class Strip:
         if kind == "top":
             self._split(address, size)
         else:
-            self._told, self._last_free = True, None
-
-    def absorb(self, other: Strip) -> None:
-        """Adds the strip that follows in the same heap, which was swept separately."""
-        for name, cells in other._layers.items():
-            self._layers[name] = array("q", map(add, self._layer(name), cells))
-        self.met += other.met
-        if other._first_free is not None:
-            self._split(*other._first_free)
-        if other._told:
-            self._last_free = other._last_free
+            self._last_free = None
 
     def _split(self, address: int, size: int) -> None:
         """Counts splits. It must be called for all free chunks, in address order."""
-        if not self._told:
-            self._told, self._first_free = True, Range(address, size)
         last, self._last_free = self._last_free, Range(address, size)
         if last is not None and 0 < address - last.end < last.bytes + size:
             self._layer(SPLITS)[(last.end - self.heap.address) >> self._shift] += 1

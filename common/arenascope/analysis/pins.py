@@ -176,16 +176,6 @@ class Ranking:
         self.together: list[LastBlocks] = []
         self._kept: list[tuple[int, int, int, Pin]] = []
 
-    def absorb(self, other: Ranking) -> None:
-        """Adds what was offered to a later ranking."""
-        self.count += other.count
-        self.in_all += other.in_all
-        self.own_left_out += other.own_left_out
-        for entry in other._kept:
-            self._keep(entry)
-        for pin in other.best.values():
-            self._compare(pin)
-
     def offer(self, pin: Pin) -> None:
         gain = pin.gain
         if not self.own and gain.kept < min(gain.bytes, WORTH):
@@ -193,16 +183,11 @@ class Ranking:
             return
         self.count += 1
         self.in_all += gain.releases
-        self._keep((gain.releases, -gain.bytes, -pin.address, pin))
-        self._compare(pin)
-
-    def _keep(self, entry: tuple[int, int, int, Pin]) -> None:
+        entry = gain.releases, -gain.bytes, -pin.address, pin
         if self.limit is None or len(self._kept) < self.limit:
             heapq.heappush(self._kept, entry)
         elif self._kept and entry > self._kept[0]:
             heapq.heapreplace(self._kept, entry)
-
-    def _compare(self, pin: Pin) -> None:
         best = self.best.get(pin.arena)
         if best is None or pin.gain.releases > best.gain.releases:
             self.best[pin.arena] = pin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import os
 import signal
 from collections import deque
 from functools import partial
@@ -12,6 +13,11 @@ from typing import Callable, Generic, Optional, Sequence, TypeVar, cast
 from .errors import ArenascopeError
 
 T = TypeVar("T")
+
+
+def processors() -> int:
+    """Returns the number of processors that this process may run on."""
+    return len(os.sched_getaffinity(0))
 
 
 def start(work: Callable[[], None]) -> None:

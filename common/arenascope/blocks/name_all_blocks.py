@@ -12,15 +12,15 @@ from collections import Counter
 from itertools import accumulate, compress, islice, repeat
 from operator import sub
 from types import ModuleType
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, Optional, Sequence
 
 from ..base import optional_libraries
 from ..base.errors import MemoryReadError, RedactedError
-from ..base.model import ArenaHeader, ChunkRun, Kind, MmappedBlock, Piece
-from ..base.worker_pool import Unseen
+from ..base.meter import Unseen, metered
+from ..base.model import ArenaHeader, ChunkRun, Kind, MmappedBlock
 from ..engine import CONTENTS, is_there, places_of
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
-from ..session.session import HeapPart, Session, swept
+from ..session.session import Session
 from ..sources.target import Span, joined
 from .block_index import WEAK, HeapBlocks, Known, NamedLiveBlocks, NamedRun, Swept
 from .declared.named_blocks import NamedBlocks
@@ -28,7 +28,7 @@ from .declared.once_per_image import declared_blocks
 from .graph.blocks import live_blocks
 from .named_by_holders import name_by_holders
 from .pointer_finder import library
-from .recognise.all_recognisers import BEGINS, NODES, NONE, POINTERS, TEXTS, ZEROS, Catalogue, KindOfSize
+from .recognise.all_recognisers import BEGINS, NODES, NONE, POINTERS, TEXTS, ZEROS, Catalogue
 from .recognise.containers import LIST, PAGES, TREE
 from .recognise.contents import LOOKED_AT
 from .recognise.module_memory import PAGE_SHIFT, ground_of
@@ -215,13 +215,6 @@ FAR = 32 << 10
 """Blocks further apart are read one by one."""
 
 
-class HeapLook(NamedTuple):
-    """What was seen of a heap, or of a stretch of it."""
-
-    entries: Sequence[KindOfSize]
-    pieces: Sequence[Swept]
-
-
 def catalogue_of(session: Session) -> Catalogue:
     heaps = [heap for each in session.heaps.values() for heap in each]
     mapped = session.mmapped
@@ -280,21 +273,14 @@ def _sweep(
     declared: Optional[DeclaredNames],
     size: int,
 ) -> None:
-    processes = session.processes_for(size)
     at_once = KindsAtOnce(session, catalogue) if catalogue.asks_blocks_alone and is_there() else None
-
-    def look(part: HeapPart, pieces: Iterator[Piece]) -> HeapLook:
-        typed = [
-            _typed(session, catalogue, piece, declared, at_once) if isinstance(piece, ChunkRun) else piece
-            for piece in pieces
-        ]
-        return HeapLook(catalogue.entries if processes > 1 else (), typed)
-
-    with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter=meter) as swept_heaps:
+    with session.meter("sweeping", size) as meter:
         for header in headers:
-            ours = session.heaps[header.index]
-            for heap, parts in zip(ours, islice(swept_heaps, len(ours))):
-                pieces = [each for part in parts for each in _taken_in(catalogue, part)]
+            for heap in session.heaps[header.index]:
+                pieces = [
+                    _typed(session, catalogue, piece, declared, at_once) if isinstance(piece, ChunkRun) else piece
+                    for piece in metered(session.sweep(header, heap), meter)
+                ]
                 live.heaps.append(HeapBlocks(header, heap, pieces))
 
 
@@ -317,13 +303,6 @@ def _renumbered(pieces: Iterable[Swept], indices: Sequence[int]) -> list[Swept]:
         else piece
         for piece in pieces
     ]
-
-
-def _taken_in(catalogue: Catalogue, part: HeapLook) -> Iterable[Swept]:
-    """A part's pieces; a worker numbers its kinds by itself."""
-    if not part.entries:
-        return part.pieces
-    return _renumbered(part.pieces, [*map(catalogue.index_of, part.entries), NONE])
 
 
 def _typed(

@@ -15,8 +15,8 @@ from typing import Callable, Container, Iterable, Iterator, Mapping, NamedTuple,
 
 from ..base.array_types import words_of
 from ..base.class_names import APART
+from ..base.meter import Meter
 from ..base.model import POINTED, Kind
-from ..base.worker_pool import Meter
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Region, Span, SymbolPlace, text_of

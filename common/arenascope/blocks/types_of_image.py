@@ -24,7 +24,8 @@ from ..analysis.pins import (
 )
 from ..analysis.report import Present, clipped
 from ..analysis.trim import plan_trim, until_locked
-from ..base.model import BY_SIZE, ArenaHeader, Gap, Heap, Piece, Range, Statement
+from ..base.meter import metered
+from ..base.model import BY_SIZE, ArenaHeader, Gap, Heap, Range, Statement
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.resident import (
     listed_not_met,
@@ -35,7 +36,7 @@ from ..session.resident import (
     top_differs,
     trim_rules,
 )
-from ..session.session import HeapPart, Session, swept
+from ..session.session import Session
 from ..sources.target import Span
 from .block_index import Block, HeapBlocks, NamedLiveBlocks, NamedRun
 from .declared.fitting_structs import fitting_structs
@@ -381,24 +382,14 @@ def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], pictur
         unknown, order = () if session.caches_known and session.fast_known else ("used", "cached"), session.listed_order
         size = sum(heap.bytes for heap in fine)
 
-        def new_strip(heap: Heap) -> Strip:
-            return Strip(heap, cell_bytes(heap.bytes, session.target.page_size, fine[heap]), unknown)
-
-        def look(part: HeapPart, pieces: Iterator[Piece]) -> Strip:
-            strip = new_strip(part.heap)
-            for piece in pieces:
-                strip.add_piece(piece)
-            return strip
-
-        processes = session.processes_for(size)
-        with session.meter("sweeping", size) as meter, swept(session, headers, look, processes, meter=meter) as heaps:
+        with session.meter("sweeping", size) as meter:
             for header in headers:
                 strips = []
                 for heap in session.heaps[header.index]:
-                    strip = new_strip(heap)
+                    strip = Strip(heap, cell_bytes(heap.bytes, session.target.page_size, fine[heap]), unknown)
                     _lay_over(strip, resident.pop(heap, None), goes_back[header.index])
-                    for part in next(heaps):
-                        strip.absorb(part)
+                    for piece in metered(session.sweep(header, heap), meter):
+                        strip.add_piece(piece)
                     strips.append(strip)
                 picture.strips += strips
                 picture.problems += _differences(header, strips, order)

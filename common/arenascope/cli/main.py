@@ -105,13 +105,6 @@ IN_THE_SHELL = ArgumentGroup(
         ),
         argument("--jsonl", action="store_true", help="one JSON document a line; several PID|CORE may be named"),
         argument(
-            "--jobs",
-            type=int,
-            default=0,
-            metavar="N",
-            help="use N worker processes, for several PID|CORE or for one core's heaps (0: chosen automatically)",
-        ),
-        argument(
             "--debug-dir",
             action="append",
             default=[],
@@ -126,6 +119,8 @@ IN_THE_SHELL = ArgumentGroup(
         ),
     ),
 )
+IGNORED = ArgumentGroup("ignored", (argument("--jobs", help=argparse.SUPPRESS),))
+"""Options of earlier versions, which scripts may still give."""
 INSTEAD = ArgumentGroup(
     "instead of a command",
     (
@@ -236,7 +231,7 @@ def _branch(name: str) -> tuple[Outline, Optional[Settle]]:
     own = {each for known in command.arguments for each in known.names}
     # trend has a --pid of its own, and reads no process
     also = [each for each in IN_THE_SHELL.arguments if own.isdisjoint(each.names)]
-    outline = command.outline([IN_THE_SHELL._replace(arguments=also)])
+    outline = command.outline([IN_THE_SHELL._replace(arguments=also), IGNORED])
     if PID_OPTION in also:
         outline = outline._replace(example=_shell_examples(outline.example))
     return outline, partial(find_subjects, command)
@@ -462,15 +457,13 @@ def _completion(shell: str) -> str:
 def _look(command: Command, options: argparse.Namespace) -> int:
     options.json |= options.jsonl
     subjects = options.subjects
-    if options.jobs < 0:
-        raise UsageError(f"--jobs {options.jobs} is no number of looks at a time", "0 is one for each processor")
     how = _how(options)
     check_how(how, seconds_to_hold(options))
     if (options.jsonl and subjects) or len(subjects) > 1:
         from . import several_subjects  # imported only for several subjects
 
         looks = [several_subjects.SubjectRequest(each, command.name, options, how) for each in subjects]
-        return several_subjects.run(looks, options.jobs, options.jsonl)
+        return several_subjects.run(looks, options.jsonl)
     subject = subjects[0] if subjects else None
     if options.no_stop:
         return _run_unstopped(command, subject, options)
@@ -486,7 +479,6 @@ def _how(options: argparse.Namespace) -> How:
         options.stop,
         options.debug_dir,
         not options.no_symbols,
-        processes=options.jobs,
         sysroot=options.sysroot,
         declared=options.declared,
     )
@@ -517,7 +509,7 @@ def _run_unstopped(command: Command, subject: Optional[str], options: argparse.N
     """Reads until two readings agree, as the process changes while it is read."""
     before: Optional[list[str]] = None
     for _ in range(TRIES):
-        with ShellDoor(subject, _how(options)._replace(stop="none", processes=1)) as door:
+        with ShellDoor(subject, _how(options)._replace(stop="none")) as door:
             status = answer(command, options, door)
         if status == INTERRUPTED:
             sys.stdout.write("".join(door.written))

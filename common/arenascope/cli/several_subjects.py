@@ -1,4 +1,4 @@
-"""Runs one command over many processes and cores: `arenascope report CORE... --jobs N`, one JSON document a line.
+"""Runs one command over many processes and cores: `arenascope report --jsonl CORE...`, one JSON document a line.
 
 Over more than one machine, an existing engine spreads the work: see engines/ and docs/fleet.md.
 """
@@ -16,6 +16,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.diff import Document
 from ..base.about import INTERRUPTED
+from ..base.background import processors
 from ..base.errors import ArenascopeError, TargetError
 from ..base.internal_error import STATUS, fault_id, fault_line
 from ..base.printable import one_line
@@ -123,10 +124,10 @@ def failed(subject: str, command: str, why: str, id: str = TargetError.id) -> Do
     return {"subject": subject, **failure(command, id, why).to_dict()}
 
 
-def run(looks: Sequence[SubjectRequest], jobs: int, lines: bool) -> int:
-    """Looks at all subjects, `jobs` at a time, and writes answers in the order named."""
+def run(looks: Sequence[SubjectRequest], lines: bool) -> int:
+    """Looks at all subjects, as many at a time as there are processors, and writes answers in the order named."""
     worst = 0
-    for seen, asked in zip(_all(looks, jobs), looks):
+    for seen, asked in zip(_all(looks), looks):
         if lines:
             sys.stdout.write(json.dumps(_document(seen, asked.command), ensure_ascii=False) + "\n")
         else:
@@ -140,15 +141,12 @@ def run(looks: Sequence[SubjectRequest], jobs: int, lines: bool) -> int:
     return worst
 
 
-def _all(looks: Sequence[SubjectRequest], asked: int) -> Iterator[SubjectAnswer]:
-    jobs = min(asked or os.cpu_count() or 1, len(looks))
-    if len(looks) == 1:
-        yield look(looks[0]._replace(how=looks[0].how._replace(processes=asked)))
-        return
-    if jobs == 1:
+def _all(looks: Sequence[SubjectRequest]) -> Iterator[SubjectAnswer]:
+    most = min(processors(), len(looks))
+    if most == 1:
         yield from map(look, looks)
         return
     # use fork, which is not Python 3.14's default: the fork server starts with the working directory on its path
     parent = os.getpid()
-    with ProcessPoolExecutor(jobs, get_context("fork"), end_with_parent, (lambda: os.getppid() != parent,)) as pool:
+    with ProcessPoolExecutor(most, get_context("fork"), end_with_parent, (lambda: os.getppid() != parent,)) as pool:
         yield from pool.map(look, looks)

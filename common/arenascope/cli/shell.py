@@ -113,8 +113,6 @@ class How(NamedTuple):
     stop: str = "ptrace"
     folders: Sequence[str] = ()
     symbols: bool = True
-    processes: int = 1
-    """How many processes may share the work."""
     sysroot: Optional[str] = None
     declared: Optional[bool] = None
     """Whether GDB reads types from debug information; None: only if there is not too much of it."""
@@ -135,7 +133,6 @@ class ShellDoor:
         pid = pid_in(subject) if subject is not None else None
         self._typed, self._is_process = subject, pid is not None
         self.subject, self.how = pid or subject, how
-        self.processes = how.processes
         self.written: list[str] = []
         self.freeze: Optional[Freeze] = None
         self.hold_at_most = HOLD

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from heapq import heappush, heapreplace
-from itertools import islice
-from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Optional
 
 from ..analysis import chunks as figures
 from ..base.argv import Matches, shell_pattern
 from ..base.errors import UsageError
+from ..base.meter import metered
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement, Tally
-from ..base.worker_pool import Meter, metered
 from ..blocks.name_all_blocks import live_kinds
 from ..glibc.chunk import SIZE_BITS
 from ..glibc.sweep import Block, blocks
@@ -20,7 +19,7 @@ from ..present.json_documents.record import ChunkTally, Spool, chunk_tally
 from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.resident import listed_not_met, parts_differ, problems_of, top_differs
-from ..session.session import HeapPart, Session, swept
+from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap, parse_size
 from .types import look_at_a_copy
 
@@ -74,8 +73,6 @@ ORDERS: Mapping[str, tuple[Callable[[int, str], int], Callable[[ChunkRun], int]]
     "state": (lambda _, state: -figures.WITH_TOP.index(state), lambda run: 0),
 }
 """Of each order the rank of a chunk, and the upper bound of the ranks in a run: see Foremost."""
-FEW_ROWS = 10_000
-"""Up to so many rows, several processes may share the work."""
 
 
 class Filter(NamedTuple):
@@ -213,14 +210,10 @@ def _sweep(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     if limit and options.sort in ORDERS:
         foremost = Foremost(limit, wanted.wants, *ORDERS[options.sort])
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
-    processes = session.processes_for(bytes_in_all)
     adding: Optional[figures.SweepSums] = None
     counting: Optional[ArenaHeader] = None
     try:
         with session.meter("sweeping", bytes_in_all) as meter:
-            if processes > 1 and foremost is None and limit is not None and limit <= FEW_ROWS:
-                _share_out(context, headers, wanted, limit, processes=processes, meter=meter, sweep=sweep)
-                return
             for header in headers:
                 adding, counting = figures.SweepSums(listed), header
                 for piece in metered(session.sweep(header), meter):
@@ -271,41 +264,6 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
         rows.sort(key=lambda row: (-row[1], row[0]))
     for chunk, size, arena, name in rows[:limit]:
         sweep.rows.add(typed_row(context.style, options.json, arena)(chunk, size, name))
-
-
-def _share_out(
-    context: Context,
-    headers: Sequence[ArenaHeader],
-    wanted: Filter,
-    limit: int,
-    processes: int,
-    meter: Meter,
-    sweep: SizesInHeaps,
-) -> None:
-    """Like _sweep, by several processes. Each keeps as many rows as may be shown."""
-    session, listed = context.session, context.session.listed
-
-    def look(part: HeapPart, pieces: Iterator[Piece]) -> tuple[figures.SweepSums, list[Block]]:
-        adding = figures.SweepSums(listed)
-        rows: list[Block] = []
-        for piece in pieces:
-            adding.add(piece)
-            if len(rows) < limit:
-                chunks = (each for each in chunks_of(piece, listed) if wanted.wants(*each[1:]))
-                rows += islice(chunks, limit - len(rows))
-        adding.keep()
-        return adding.without_listed(), rows
-
-    with swept(session, headers, look, processes, meter=meter) as heaps:
-        for header in headers:
-            adding = figures.SweepSums(listed)
-            row = chunk_row(context.style, context.options.json, header.index)
-            for parts in islice(heaps, len(session.heaps[header.index])):
-                for sums, rows in parts:
-                    adding.absorb(sums)
-                    for each in rows[: max(0, limit - sweep.rows.count)]:
-                        sweep.rows.add(row(*each))
-            _close(session, header, adding, wanted, sweep=sweep)
 
 
 def _close(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.pins import (
     Block,
     BlocksOfKind,
     Gain,
-    HeapTail,
     LastBlocks,
     Pin,
     PinSearch,
@@ -18,6 +16,7 @@ from ..analysis.pins import (
     bytes_of,
 )
 from ..analysis.trim import TrimRules, total, until_locked
+from ..base.meter import metered
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement
 from ..blocks.types_of_image import in_memory, types_of
 from ..engine import need_engine
@@ -28,7 +27,7 @@ from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.pins import ShownPin, lines, note_text
 from ..session.resident import problems_of, resident_bytes, thresholds_of, trim_rules
-from ..session.session import HeapPart, Session, swept
+from ..session.session import Session
 from ..sources.target import text_of
 from .framework.command import ARENA, WITH_VALUES, Answer, Context, argument, command, of_heap
 from .steps import live_copy
@@ -158,26 +157,12 @@ def _search_all(
     session.measure_residency()
     headers = [header for header in session.headers if only in (None, header.index)]
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
-    processes = session.processes_for(bytes_in_all)
-
-    def look(part: HeapPart, pieces: Iterator[Piece]) -> Optional[tuple[Optional[HeapTail], Ranking]]:
-        own = ranking if processes < 2 else Ranking(ranking.limit, ranking.own)
-        search = _search(session, part.header, rules, own)
-        end = _End(_flat(pieces, session.listed), part.stretch.end if part.cut else None)
-        tail = search.walk(part.heap, end)
-        return None if part.cut and (tail is not None or not end.between_used) else (tail, own)
-
-    with (
-        session.meter("sweeping", bytes_in_all) as meter,
-        swept(session, headers, look, processes, meter=meter) as heaps,
-    ):
+    with session.meter("sweeping", bytes_in_all) as meter:
         for header in headers:
             search = _search(session, header, rules, ranking)
-            for parts in islice(heaps, len(session.heaps[header.index])):
-                for _, made in parts:
-                    if made is not ranking:
-                        ranking.absorb(made)
-                search.tails.append(parts[-1][0])
+            for heap in session.heaps[header.index]:
+                pieces = metered(session.sweep(header, heap), meter)
+                search.tails.append(search.walk(heap, _flat(pieces, session.listed)))
             search.finish()
             pending[header.index] = bytes_of(search.pending)
 
@@ -191,25 +176,6 @@ def _search(session: Session, header: ArenaHeader, rules: TrimRules, ranking: Ra
         thresholds=thresholds_of(session, header, rules),
         ranking=ranking,
     )
-
-
-class _End:
-    """The blocks of a stretch. If the heap was cut after it, a used block stands for the rest."""
-
-    def __init__(self, blocks: Iterator[Block], cut: Optional[int]) -> None:
-        self._blocks = blocks
-        self._cut = cut
-        self.between_used = False
-        """No free block touches the cut: each side can be judged by itself."""
-
-    def __iter__(self) -> Iterator[Block]:
-        state = "free"
-        for block in self._blocks:
-            state = block[2]
-            yield block
-        if self._cut is not None:
-            self.between_used = state in ("used", "tcache")
-            yield self._cut, 0, "used"
 
 
 def _flat(pieces: Iterator[Piece], listed: dict[int, str]) -> Iterator[Block]:

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.errors import HoldOverUnread, MemoryReadError
+from ..base.meter import MakeMeter, Meter, metered
 from ..base.model import ArenaHeader, Bin, Finding, Lists, Range, Statement, cannot_read
-from ..base.worker_pool import MakeMeter, Meter, metered, share_out
 from ..sources.memory import Memory
 from ..sources.target import Followed
 from .arena import ArenaReach, Reaches
@@ -191,7 +191,6 @@ def walk_all(
     reaches: Reaches,
     findings: list[Finding],
     make_meter: MakeMeter,
-    processes: int = 1,
 ) -> Walked:
     """Walks the bins of every arena; after Ctrl-C, those not reached have none."""
     by_arena: dict[int, Lists] = {}
@@ -199,26 +198,24 @@ def walk_all(
 
     unread: list[int] = []
 
-    def walk(reach: ArenaReach, telling: Meter) -> tuple[Lists, list[Finding]]:
+    def walk(reach: ArenaReach, meter: Meter) -> Lists:
         header = reach.header
         met: list[Finding] = []
         try:
-            lists = tuple(metered(walk_bins(memory, layout, header, reach, findings=met, rings=rings), telling))
+            lists = tuple(metered(walk_bins(memory, layout, header, reach, findings=met, rings=rings), meter))
         except HoldOverUnread:
             unread.append(header.index)
-            return Lists(whole=False), []
-        telling.advance(header.system_mem - sum(each.bytes for each in lists))
-        return Lists(lists, whole=not met), met
+            return Lists(whole=False)
+        meter.advance(header.system_mem - sum(each.bytes for each in lists))
+        findings.extend(met)
+        return Lists(lists, whole=not met)
 
     rings: Mapping[int, Followed] = {}
     try:
         rings = _rings(memory, layout, headers)
         with make_meter("walking free lists", sum(header.system_mem for header in headers)) as meter:
-            sizes = [header.system_mem for header in headers]
-            with share_out(list(reaches.values()), sizes, walk, processes, meter=meter) as walked:
-                for header, (lists, met) in zip(headers, walked):
-                    findings += met
-                    by_arena[header.index] = lists
+            for reach in reaches.values():
+                by_arena[reach.header.index] = walk(reach, meter)
     except KeyboardInterrupt:
         unread += [header.index for header in headers if header.index not in by_arena]
         by_arena.update((index, Lists(whole=False)) for index in unread)

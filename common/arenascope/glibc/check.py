@@ -409,17 +409,6 @@ class _Wrong(NamedTuple):
     figures: Mapping[str, int]
 
 
-class CheckedSums(NamedTuple):
-    """The results of checking a part of an arena's chunks."""
-
-    breaches: Sequence[Breach]
-    chunks: int
-    loose: int
-    unread: Sequence[Gap]
-    hidden: Sequence[int]
-    forgotten: Sequence[tuple[int, int]]
-
-
 class ChunkCheck:
     """Checks one arena's chunks against its lists. `binned` and `listed` tell what should be where.
 
@@ -457,27 +446,6 @@ class ChunkCheck:
         """The end of what was read as chunks."""
         self.previous: Optional[tuple[int, int]] = None
         """The last chunk, and its end."""
-
-    def sums(self) -> CheckedSums:
-        """Returns the results, for another check to absorb."""
-        hidden = [chunk for chunk, met in self.binned.items() if not met]
-        return CheckedSums(
-            self.breaches,
-            self.chunks,
-            self.loose,
-            self.unread,
-            hidden=[*hidden, *self.unmet],
-            forgotten=self._forgotten,
-        )
-
-    def absorb(self, other: CheckedSums) -> None:
-        """Adds the results of the part that follows; chunks that were searched there are not searched here."""
-        self.breaches += other.breaches
-        self.chunks += other.chunks
-        self.loose += other.loose
-        self.unread += other.unread
-        self.unmet.update(other.hidden)
-        self._forgotten += other.forgotten
 
     def run(self, pieces: Iterable[Piece]) -> None:
         first = True

@@ -2,8 +2,7 @@
 
 The inner loop looks a size word up, keeps it and steps on; the meaning of the words is worked out afterwards from the
 few distinct ones. The sweep yields runs of chunks and gaps (heads, fenceposts, other users' sbrk, top, damage), which
-together are every byte of a heap. Chunks of thread caches and fastbins look used: a sweep is given their addresses. A
-long heap is cut where headers seem to lead on; a cut is valid only if the sweep in front of it arrives there.
+together are every byte of a heap. Chunks of thread caches and fastbins look used: a sweep is given their addresses.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from itertools import accumulate, count
 from operator import or_
 from typing import (
     TYPE_CHECKING,
-    Container,
     Generator,
     Iterable,
     Iterator,
@@ -446,63 +444,6 @@ class Sweep:
         if end > position:
             yield self._gap(position, end, "foreign")
         return end
-
-
-SEARCHED_FOR_A_CUT = 128 << 10
-"""The most bytes searched for a cut: with very large blocks there are few headers, and little to do."""
-FOLLOWED = 1024
-"""The most consecutive chunks that are examined for a cut."""
-
-
-def cuts(
-    memory: Memory, layout: Layout, header: ArenaHeader, heap: Heap, listed: Container[int], every: int, after: int
-) -> list[int]:
-    """Returns chunks that are so many bytes apart. Each is in use, and so is the one before; at least `after` in use
-    follow it: the rules that judge blocks by their neighbours look that far."""
-    limit = header.top if heap.address <= header.top < heap.end else heap.end
-    places: list[int] = []
-    position = first_chunk(layout, header, heap) + every
-    while position + every // 2 < limit:
-        cut = _near(memory, layout, header, position, limit=limit, listed=listed, after=after)
-        if cut is not None:
-            places.append(cut)
-        position = max(position, cut or 0) + every
-    return places
-
-
-def _near(
-    memory: Memory,
-    layout: Layout,
-    header: ArenaHeader,
-    position: int,
-    limit: int,
-    listed: Container[int],
-    after: int,
-) -> Optional[int]:
-    start = find_chain(memory, layout, header.main, position, limit=limit, searched=SEARCHED_FOR_A_CUT)
-    if start is None:
-        return None
-    wanted = PREV_INUSE | (0 if header.main else NON_MAIN_ARENA)
-    cut: Optional[int] = None
-    in_use = 0
-    before, chunk, raw = 0, start, memory.try_word(start + layout.word)
-    for followed in range(FOLLOWED):
-        if raw is None or raw < layout.min_size or chunk >= limit:
-            return None
-        following = chunk + (raw & ~SIZE_BITS)
-        next_raw = memory.try_word(following + layout.word) if following < limit else None
-        if next_raw is None:
-            return None
-        used = bool(next_raw & PREV_INUSE) and chunk not in listed
-        if cut is not None:
-            in_use += used
-            if in_use >= after:
-                return cut
-        elif followed >= SURE and used and raw & (PREV_INUSE | NON_MAIN_ARENA) == wanted and before not in listed:
-            # the first ones may be left over inside a block that was merged: they lead to real ones soon
-            cut = chunk
-        before, chunk, raw = chunk, following, next_raw
-    return None
 
 
 Block = tuple[int, int, str]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
 from collections import Counter
 from functools import partial
-from itertools import islice
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import NamedTuple, Optional, Sequence
 
-from ..base.model import Arena, ArenaHeader, Breach, Finding, Piece, Statement
-from ..base.worker_pool import Meter, Unseen, metered, share_out
+from ..base.meter import Meter, metered
+from ..base.model import Arena, Breach, Finding, Statement
 from ..glibc.arena import has_heap
 from ..glibc.check import (
     BinCheck,
-    CheckedSums,
     ChunkCheck,
-    Rescued,
     bins_cut,
     doubles,
     header_breaches,
@@ -26,8 +22,7 @@ from ..glibc.check import (
 )
 from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
 from ..glibc.mmapped import unclaimed
-from ..sources.target import Span
-from .session import HeapPart, Session, swept
+from .session import Session
 
 PASSING = frozenset(
     [
@@ -140,19 +135,12 @@ def _arenas(session: Session, wanted: Optional[int], outcome: Audit) -> None:
     session.heed_ctrl_c()
     asked = [arena.header for arena in arenas if wanted in (None, arena.header.index)]
     size = sum(header.system_mem for header in asked)
-    processes = session.processes_for(size)
     with session.meter("checking", size) as meter:
-        if processes > 1:
-            _by_several(session, arenas, asked, twice, outcome=outcome, processes=processes, meter=meter)
-        else:
-            for arena in arenas:
-                check = _bin_check(session, arena)
-                twice.update(chunk for chunk in check.binned if chunk in session.listed)
-                if arena.header in asked:
-                    spans = _spans(session, arena.header)
-                    chunks = _chunk_check(session, arena.header, spans, check.binned, broken=check.broken)
-                    pieces = metered(session.sweep(arena.header, feet=True), meter)
-                    _arena(session, arena, check, outcome, chunks=chunks, run=partial(chunks.run, pieces))
+        for arena in arenas:
+            lists = _bin_check(session, arena)
+            twice.update(chunk for chunk in lists.binned if chunk in session.listed)
+            if arena.header in asked:
+                _arena(session, arena, lists, outcome, meter)
     _lists(session, twice, outcome)
 
 
@@ -163,119 +151,26 @@ def _bin_check(session: Session, arena: Arena) -> BinCheck:
     return check
 
 
-class _Lists(NamedTuple):
-    """The results of a BinCheck, to be sent."""
-
-    breaches: Sequence[Breach]
-    broken: Sequence[Rescued]
-    binned: array[int]
-    """In address order."""
-    twice: Sequence[int]
-
-    @property
-    def entries(self) -> int:
-        return len(self.binned)
-
-
-def _by_several(
-    session: Session,
-    arenas: Sequence[Arena],
-    asked: Sequence[ArenaHeader],
-    twice: set[int],
-    outcome: Audit,
-    processes: int,
-    meter: Meter,
-) -> None:
-    """Checks with several processes: first the lists of all arenas, then the chunks of the arenas asked for."""
-    listed = session.listed
-
-    def check_lists(arena: Arena, _: Meter) -> _Lists:
-        check = _bin_check(session, arena)
-        binned = array("Q", sorted(check.binned))
-        return _Lists(check.breaches, check.broken, binned, [chunk for chunk in binned if chunk in listed])
-
-    sizes = [arena.header.system_mem for arena in arenas]
-    with share_out(arenas, sizes, check_lists, processes, meter=Unseen()) as checked:
-        lists = {arena.header.index: each for arena, each in zip(arenas, checked)}
-    for each in lists.values():
-        twice.update(each.twice)
-
-    def look(part: HeapPart, pieces: Iterator[Piece]) -> CheckedSums:
-        start, end = part.stretch
-        known = lists[part.header.index]
-        inside = known.binned[bisect_left(known.binned, start) : bisect_left(known.binned, end)]
-        check = _chunk_check(session, part.header, [part.stretch], dict.fromkeys(inside, False), broken=known.broken)
-        check.run(pieces)
-        return check.sums()
-
-    there = [header for header in asked if has_heap(session.layout, header)]
-    with swept(session, there, look, processes, meter=meter, feet=True) as heaps:
-        for arena in arenas:
-            if arena.header in asked:
-                known, spans = lists[arena.header.index], _spans(session, arena.header)
-                chunks = _chunk_check(session, arena.header, spans, {}, broken=known.broken)
-                chunks.unmet = _in_no_heap(known.binned, spans)
-                run = partial(_gather, chunks, islice(heaps, len(spans)))
-                _arena(session, arena, known, outcome, chunks=chunks, run=run)
-
-
-def _arena(
-    session: Session,
-    arena: Arena,
-    lists: Union[BinCheck, _Lists],
-    outcome: Audit,
-    *,
-    chunks: ChunkCheck,
-    run: Callable[[], None],
-) -> None:
-    """Checks an arena: `run` checks its chunks, and `chunks` holds the findings."""
+def _arena(session: Session, arena: Arena, lists: BinCheck, outcome: Audit, meter: Meter) -> None:
+    """Checks an arena's lists, header and chunks."""
     outcome.heaps += len(arena.heaps)
     outcome.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
     outcome.breaches += lists.breaches
     outcome.unread += bins_cut(lists.broken, session.layout, arena.header.index)
     outcome.breaches += header_breaches(session.layout, arena.header)
     if has_heap(session.layout, arena.header):
-        _chunks(session, arena, chunks, run, outcome=outcome)
+        _chunks(session, arena, lists, outcome, meter)
     outcome.arenas += 1
 
 
-def _chunk_check(
-    session: Session,
-    header: ArenaHeader,
-    within: Iterable[Span],
-    binned: dict[int, bool],
-    broken: Sequence[Rescued],
-) -> ChunkCheck:
+def _chunks(session: Session, arena: Arena, lists: BinCheck, outcome: Audit, meter: Meter) -> None:
     order = session.listed_order
-    parts = [order[bisect_left(order, start) : bisect_left(order, end)] for start, end in within]
+    parts = [order[bisect_left(order, each.address) : bisect_left(order, each.end)] for each in arena.heaps]
     listed = {chunk: session.listed[chunk] for part in parts for chunk in part}
-    return ChunkCheck(
-        session.memory, session.layout, header, binned, listed=listed, lists_whole=all(each.whole for each in broken)
-    )
-
-
-def _in_no_heap(binned: Sequence[int], spans: Sequence[Span]) -> set[int]:
-    """Finds listed chunks in no heap; the sweep reports all others that it did not meet."""
-    inside = [range(bisect_left(binned, start), bisect_left(binned, end)) for start, end in spans]
-    if sum(map(len, inside)) == len(binned):
-        return set()
-    places = {index for each in inside for index in each}
-    return {chunk for at, chunk in enumerate(binned) if at not in places}
-
-
-def _gather(check: ChunkCheck, heaps: Iterable[Sequence[CheckedSums]]) -> None:
-    for parts in heaps:
-        for each in parts:
-            check.absorb(each)
-
-
-def _spans(session: Session, header: ArenaHeader) -> Sequence[Span]:
-    return [Span(heap.address, heap.end) for heap in session.heaps[header.index]]
-
-
-def _chunks(session: Session, arena: Arena, check: ChunkCheck, run: Callable[[], None], outcome: Audit) -> None:
+    whole = all(each.whole for each in lists.broken)
+    check = ChunkCheck(session.memory, session.layout, arena.header, lists.binned, listed=listed, lists_whole=whole)
     try:
-        run()
+        check.run(metered(session.sweep(arena.header, feet=True), meter))
         hidden = check.hidden
         if hidden:
             check.find_hidden(hidden, session.sweep(arena.header))

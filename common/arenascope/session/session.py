@@ -5,24 +5,17 @@ It is made per command and dropped with it, so that a continued process is never
 
 from __future__ import annotations
 
-import os
-from contextlib import AbstractContextManager, closing
 from functools import cache, cached_property, partial
 from typing import (
     TYPE_CHECKING,
-    Callable,
-    Generator,
-    Generic,
     Iterator,
     Mapping,
-    NamedTuple,
     Optional,
     Sequence,
-    TypeVar,
 )
 
-from ..analysis.pins import TOGETHER
 from ..analysis.trim import ArenaUsage, arena_usage
+from ..base.meter import MakeMeter, unseen
 from ..base.model import (
     Arena,
     ArenaHeader,
@@ -38,14 +31,13 @@ from ..base.model import (
     ThreadCache,
 )
 from ..base.printable import one_line
-from ..base.worker_pool import SHARES, MakeMeter, Meter, Unseen, how_many, metered, share_out, unseen
 from ..glibc import arena, bins, mmapped, params, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.chunk import masked
 from ..glibc.find import thread_pointers, threads
 from ..glibc.find.main_arena import Located, locate
 from ..glibc.process_layout import NO_TRAIL, Layout
-from ..glibc.sweep import Sweep, cuts, listed_chunks
+from ..glibc.sweep import Sweep, find_chain, listed_chunks
 from ..glibc.unknown_release.fitting_layout import settle, settle_release, with_tcache_seen
 from ..sources.elf.modules import bss_ends
 from ..sources.memory import Memory
@@ -102,10 +94,9 @@ class BlockResults:
 class Session:
     """The walkers' results for one image, each read once."""
 
-    def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen, processes: int = 1) -> None:
-        """`meter` shows the progress of long walks; `processes` is how many may sweep a core's heaps, 0: as many as
-        pay. `stopped`: Ctrl-C ended a walk, and what was read until then is there."""
-        self._processes = processes
+    def __init__(self, target: Target, libc: int = 0, meter: MakeMeter = unseen) -> None:
+        """`meter` shows the progress of long walks. `stopped`: Ctrl-C ended a walk, and what was read until then is
+        there."""
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
         # only a core is mapped here: elsewhere every such call would fail
         window = target.window if target.kind == "core" else None
@@ -326,13 +317,7 @@ class Session:
         return arena_usage(arenas, caches, self.cached_by_arena if self.caches_known else None, self.resident)
 
     def walk_bins(self) -> bins.Walked:
-        several = self.processes_for(sum(header.system_mem for header in self.headers))
-        reaches, meter = self.reaches, self.meter
-        return bins.walk_all(self.memory, self.layout, reaches, self.findings, make_meter=meter, processes=several)
-
-    def processes_for(self, size: int) -> int:
-        """Returns how many processes share so many bytes of heap: a held process is read by one."""
-        return how_many(self._processes, size) if self.target.kind == "core" else 1
+        return bins.walk_all(self.memory, self.layout, self.reaches, self.findings, make_meter=self.meter)
 
     def heed_ctrl_c(self) -> None:
         """Stops here, between two long walks, if Ctrl-C was pressed."""
@@ -483,26 +468,11 @@ class Session:
         return ArenaIndexes(self.memory, self.layout, self.headers, self.heaps)
 
 
-SHORTEST = 1 << 20
-"""Heaps are cut into stretches of at least this size."""
+SEARCHED = 128 << 10
+"""The most bytes searched for the start of a sample: with very large blocks there are few headers, and little to do."""
 SAMPLE, SAMPLES = 256 << 10, 4
 """The size of a sample, and the number of samples from a long heap: programs begin with other blocks than they continue
 with."""
-
-Result = TypeVar("Result")
-
-
-class HeapPart(NamedTuple):
-    """A heap, or a stretch of it."""
-
-    header: ArenaHeader
-    heap: Heap
-    stretch: Span
-
-    @property
-    def cut(self) -> bool:
-        """Whether more of the heap follows."""
-        return self.stretch.end < self.heap.end
 
 
 def likely_chunks(session: Session, limit: int) -> int:
@@ -522,94 +492,8 @@ def likely_chunks(session: Session, limit: int) -> int:
 def _samples(session: Session, header: ArenaHeader, heap: Heap) -> list[Span]:
     every, starts = heap.bytes // SAMPLES, [heap.address]
     if every > SAMPLES * SAMPLE:
-        starts += cuts(session.memory, session.layout, header, heap, listed=session.listed, every=every, after=0)
+        limit = header.top if heap.address <= header.top < heap.end else heap.end
+        for place in range(heap.address + every, limit - every // 2, every):
+            chain = find_chain(session.memory, session.layout, header.main, place, limit=limit, searched=SEARCHED)
+            starts += [chain] if chain is not None else []
     return [Span(start, min(heap.end, start + SAMPLE)) for start in starts]
-
-
-Look = Callable[[HeapPart, Iterator[Piece]], Optional[Result]]
-"""Computes a worker's result for a part; only that is sent back. None: the heap must be seen as a whole."""
-
-
-class _Made(Generic[Result]):
-    """The result for one part."""
-
-    def __init__(self, end: int, findings: Sequence[Finding], result: Optional[Result]) -> None:
-        self.end = end
-        """The end of its last piece."""
-        self.findings = findings
-        self.result = result
-
-
-def swept(
-    session: Session,
-    headers: Sequence[ArenaHeader],
-    look: Look[Result],
-    processes: int,
-    meter: Meter,
-    feet: bool = False,
-) -> AbstractContextManager[Iterator[list[Result]]]:
-    """Yields for every heap of these arenas in turn the results of `look` for its parts, in address order. `feet`: see
-    Run.free."""
-    return closing(_swept(session, headers, look, processes, meter=meter, feet=feet))
-
-
-def _swept(
-    session: Session, headers: Sequence[ArenaHeader], look: Look[Result], processes: int, meter: Meter, feet: bool
-) -> Generator[list[Result], None, None]:
-    _ = session.listed_order  # caches and fastbins, which every worker needs: before there are any
-    heaps = [(header, heap) for header in headers for heap in session.heaps[header.index]]
-    longest: Optional[int] = None
-    if processes > 1:
-        longest = max(SHORTEST, sum(heap.bytes for _, heap in heaps) // (SHARES * processes))
-    parts = [part for header, heap in heaps for part in _parts_of(session, header, heap, longest)]
-    own = os.getpid()
-
-    def do(part: HeapPart, telling: Meter) -> _Made[Result]:
-        if os.getpid() != own:
-            session.memory.read_alone()
-        return _make(session, part, look, telling, feet=feet)
-
-    with share_out(parts, [part.stretch.bytes for part in parts], do, processes, meter=meter) as shared:
-        made = zip(parts, shared)
-        for header, heap in heaps:
-            together: list[_Made[Result]] = []
-            sure = True
-            for part, each in made:
-                together.append(each)
-                if part.stretch.end == heap.end:
-                    break
-                # a cut is a guess until the part before it ends there
-                sure &= each.end == part.stretch.end
-            results = [each.result for each in together if each.result is not None]
-            if not sure or len(results) < len(together):
-                together = [_make(session, _whole(header, heap), look, Unseen(), feet=feet)]
-                results = [each.result for each in together if each.result is not None]
-            session.keep_findings([finding for each in together for finding in each.findings])
-            yield results
-
-
-def _whole(header: ArenaHeader, heap: Heap) -> HeapPart:
-    return HeapPart(header, heap, Span(heap.address, heap.end))
-
-
-def _parts_of(session: Session, header: ArenaHeader, heap: Heap, longest: Optional[int]) -> list[HeapPart]:
-    if longest is None or heap.bytes < 2 * longest:
-        return [_whole(header, heap)]
-    inside = cuts(session.memory, session.layout, header, heap, listed=session.listed, every=longest, after=TOGETHER)
-    return [
-        HeapPart(header, heap, Span(start, end)) for start, end in zip([heap.address, *inside], [*inside, heap.end])
-    ]
-
-
-def _make(session: Session, part: HeapPart, look: Look[Result], meter: Meter, feet: bool) -> _Made[Result]:
-    findings: list[Finding] = []
-    end = part.stretch.start
-
-    def pieces() -> Iterator[Piece]:
-        nonlocal end
-        for piece in metered(session.sweep_part(part.header, part.heap, part.stretch, findings, feet=feet), meter):
-            end = piece.address + piece.bytes
-            yield piece
-
-    made = look(part, pieces())
-    return _Made(end, findings, made)

@@ -7,8 +7,8 @@ from bisect import bisect_right
 from contextlib import contextmanager
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from ...base.meter import Meter
 from ...base.model import Kind
-from ...base.worker_pool import Meter
 from ...glibc.find.thread_pointers import STATIC
 from ...session.session import Session
 from ...sources.debug_info_types import TypedVariable, TypeSource, VariableFrame

@@ -18,7 +18,7 @@ from itertools import chain
 from types import ModuleType
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.worker_pool import Meter
+from ...base.meter import Meter
 from ..recognise.module_memory import LoadedModules
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
 from .containers.forms import OfNodes

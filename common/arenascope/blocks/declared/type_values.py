@@ -14,7 +14,7 @@ from math import gcd
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.class_names import named as readable
-from ...base.worker_pool import Meter
+from ...base.meter import Meter
 from ...sources.debug_info_types import BitField, TypeFacts
 from .layouts import DEEPEST, Layouts
 from .named_blocks import NONE, BlockName, NamedBlocks

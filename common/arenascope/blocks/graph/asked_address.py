@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from ...base.worker_pool import Unseen
+from ...base.meter import Unseen
 from ...glibc.sweep import Placed, find_blocks
 from ...sources.target import Span
 from .blocks import FLAGS, heap_spans

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.pins import SAMPLES
+from ...base.meter import Unseen
 from ...base.model import Kind, Statement
-from ...base.worker_pool import Unseen
 from ...engine import ENCODINGS, places_of
 from ...session.resident import miscounted
 from ...session.session import Session

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
+from ...base.meter import Meter, Unseen
 from ...base.model import ROOT_KINDS
-from ...base.worker_pool import Meter, Unseen
 from ...engine import ENCODINGS, EngineImage
 from ...glibc.find.thread_pointers import Dtv
 from ...session.session import Session

@@ -170,8 +170,6 @@ class Door(Protocol):
     """The place where a command was typed, and where its output goes. GDB, LLDB and the shell each have one."""
 
     name: str
-    processes: int
-    """How many processes may share the work of one look."""
 
     @property
     def held_seconds(self) -> Optional[float]:
@@ -268,7 +266,7 @@ class Context:
         # imported here: half of all imports, which help and version do not need
         from ...session.session import Session, UsersRules
 
-        session = Session(target, self.options.libc, ProgressOfAll(), self.door.processes)
+        session = Session(target, self.options.libc, ProgressOfAll())
         session.rules = UsersRules(getattr(self.options, "rules", None) or "")
         return session
 

@@ -85,7 +85,6 @@ class DebuggerDoor:
     name: str
     lets_go = False
     held_seconds: Optional[float] = None
-    processes = 1
 
     def __init__(self, prefix: str, folder: str) -> None:
         """`folder`: where the door's own files are."""

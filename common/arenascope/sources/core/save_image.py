@@ -11,10 +11,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Optional, Sequence, Union
 
+from ...base.background import processors
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
 from ...base.whole_file import PRIVATE, PartialFile
-from ...base.worker_pool import processors
 from ..elf import elf_file
 from ..elf.elf_file import Note
 from ..elf.registers import without_values
