@@ -12,12 +12,10 @@ from typing import Any, Iterator, Mapping, NamedTuple
 import pytest
 from doors import DOORS, NEWEST, Live
 from looks import opened
-from marks import in_full
 from partial import beside_each_other, look
 from schemas import valid
 from subjects import compiled, started
 
-from arenascope.blocks.graph import refs
 from arenascope.present.screens.owners import NOBODY, NOTHING
 
 pytestmark = pytest.mark.xdist_group("encoded")
@@ -116,11 +114,7 @@ def blocks_of(document: Mapping[str, Any]) -> dict[str, int]:
 HELD, LOST = 2000, 3000
 
 
-@pytest.mark.parametrize("by", ["numpy", *in_full("hand")])
-def test_whoever_holds_it_so_is_its_owner(by: str, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = "numpy is not installed: scripts/setup.sh installs it"
-    numpy = pytest.importorskip("numpy", reason=reason) if by == "numpy" else None
-    monkeypatch.setattr(refs, "library", lambda _: numpy)
+def test_whoever_holds_it_so_is_its_owner(program: Path) -> None:
     with running(program, plain=100, held=HELD, lost=LOST) as seen:
         looks = "owners --limit 0", "report --owners", "types --owners --limit 0"
         owners, report, types = (asked(seen.pid, words) for words in looks)

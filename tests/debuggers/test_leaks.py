@@ -23,8 +23,6 @@ from platforms import ELSEWHERE
 from schemas import valid
 from subjects import Subject, compiled, may_look_into_shared_memory, started
 
-from arenascope.blocks.graph import refs
-
 LOST = 1
 NARROW = next(each for each in ELSEWHERE if each.id == "i386")
 
@@ -110,12 +108,8 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("by", ["numpy", *in_full("hand")])
-def test_a_pointer_far_inside_a_block(by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pointer_far_inside_a_block(tmp_path: Path) -> None:
     """None of its pages is in memory."""
-    reason = "numpy is not installed: scripts/setup.sh installs it"
-    numpy = pytest.importorskip("numpy", reason=reason) if by == "numpy" else None
-    monkeypatch.setattr(refs, "library", lambda _: numpy)
     with started(compiled(GIGABYTES, tmp_path, "-O1")) as process:
         if not process.said:
             pytest.skip("this machine does not give 6 GiB of addresses")

@@ -14,10 +14,7 @@ from typing import Callable, Iterator
 
 import pytest
 from lifetimes import dies_with_us
-from marks import in_full
 from subjects import await_parked
-
-from arenascope.blocks import pointer_finder
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {"LANG": "C", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5", "EMPTY": ""}
@@ -80,14 +77,6 @@ class Subject:
             self.process.kill()
         self.process.wait()
         self.process.stdout.close()
-
-
-@pytest.fixture(params=["numpy", *in_full("python")])
-def with_and_without_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks for pointers does so word by word, or with numpy however little there is."""
-    if request.param == "numpy":
-        pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    monkeypatch.setattr(pointer_finder, "WORTH_IT", 0 if request.param == "numpy" else 1 << 62)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 from partial import look
 from subjects import compiled, started
 
-pytestmark = [pytest.mark.xdist_group("low numbers"), pytest.mark.usefixtures("with_and_without_numpy")]
+pytestmark = pytest.mark.xdist_group("low numbers")
 
 SOURCE = """
 #include <stdio.h>

@@ -10,7 +10,7 @@ import pytest
 from partial import beside_each_other, look
 from subjects import Subject
 
-pytestmark = [pytest.mark.xdist_group("stale words"), pytest.mark.usefixtures("with_and_without_numpy")]
+pytestmark = pytest.mark.xdist_group("stale words")
 
 HELD = "-"
 """Of a block that a pointer leads to as well."""

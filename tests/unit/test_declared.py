@@ -9,7 +9,6 @@ from declared_types import DeclaredTypes
 from heap_places import APP
 from heapbuilder import HeapImage
 
-from arenascope.blocks.declared import many_objects
 from arenascope.blocks.declared.claims import CONTAINER, Claim, Container, Library, Reader, Types
 from arenascope.blocks.declared.container_rows import path_text
 from arenascope.blocks.declared.named_blocks import NamedBlocks
@@ -25,12 +24,6 @@ from arenascope.sources.debug_info_types import Local
 
 GARBAGE = 0x0123_4567_89AB_CDE0
 """Nothing is mapped there."""
-
-
-def told(found: NamedBlocks) -> list[tuple[object, ...]]:
-    """All that is told of each block."""
-    numbers = range(len(found.blocks))
-    return [(found.name_of(at), found.level[at], found.elements[at], *found.way(at)) for at in numbers]
 
 
 class Program:
@@ -72,13 +65,6 @@ class Program:
         blocks = live_blocks(session)
         search = ImageSearch(session, blocks, find_roots(session, blocks))
         self.found = named_blocks(search, self.types, ground_of(session), libraries)
-        asked = [*self.types.asked]
-        search.numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(many_objects, "FEW", 0)
-            at_once = named_blocks(search, self.types, ground_of(session), libraries)
-        assert told(at_once) == told(self.found)
-        self.types.asked = asked
         return self.found
 
     def number(self, name: str) -> int:

@@ -31,7 +31,7 @@ from .pointer_finder import library
 from .recognise.all_recognisers import BEGINS, NODES, NONE, POINTERS, TEXTS, ZEROS, Catalogue
 from .recognise.containers import LIST, PAGES, TREE
 from .recognise.contents import LOOKED_AT
-from .recognise.module_memory import PAGE_SHIFT, ground_of
+from .recognise.module_memory import ground_of
 
 
 class KindsAtOnce:
@@ -50,8 +50,7 @@ class KindsAtOnce:
         sizes = blocks.sizes
         for block in places_of(0, contents):
             kinds[block] = catalogue.by_size(sizes[block] - word)
-        pages = joined((page << PAGE_SHIFT, page + 1 << PAGE_SHIFT) for page in sorted(ground.pages))
-        for first, block, step in engine.beginning_with(pages, Unseen()):
+        for first, block, step in engine.beginning_with(ground.page_spans, Unseen()):
             number = catalogue.of_table(first, sizes[block] - word, step)
             if number != NONE:
                 kinds[block] = number

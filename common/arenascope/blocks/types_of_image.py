@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import accumulate, chain, islice
-from types import ModuleType
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.chunks import BOOKKEEPING
@@ -26,7 +25,7 @@ from ..analysis.report import Present, clipped
 from ..analysis.trim import plan_trim, until_locked
 from ..base.meter import metered
 from ..base.model import BY_SIZE, ArenaHeader, Gap, Heap, Range, Statement
-from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..glibc.chunk import SIZE_BITS
 from ..session.resident import (
     listed_not_met,
     pages_of,
@@ -38,7 +37,7 @@ from ..session.resident import (
 )
 from ..session.session import Session
 from ..sources.target import Span
-from .block_index import Block, HeapBlocks, NamedLiveBlocks, NamedRun
+from .block_index import NamedLiveBlocks, NamedRun
 from .declared.fitting_structs import fitting_structs
 from .name_all_blocks import THREAD_CACHE, live_kinds
 from .recognise.all_recognisers import NONE
@@ -173,51 +172,6 @@ def summed(session: Session, live: NamedLiveBlocks) -> tuple[list[TypeRow], Tota
     )
 
 
-SHORT_RUNS, SHORT = "short runs", NONE - 1
-"""In place of a state, and of a kind's number."""
-
-
-def long_runs(numpy: ModuleType, session: Session, heap: HeapBlocks) -> Iterator[Block]:
-    """As Live.blocks."""
-    for piece in heap.pieces:
-        if isinstance(piece, Gap):
-            yield piece.address, piece.bytes, piece.kind, NONE
-        else:
-            yield from _of_piece(numpy, session, piece)
-
-
-def _of_piece(numpy: ModuleType, session: Session, piece: NamedRun) -> Iterator[Block]:
-    kinds = numpy.array(piece.kinds)
-    raws = numpy.append(numpy.asarray(piece.raws, dtype=numpy.uint64), numpy.uint64(piece.follow))
-    is_free = raws[1:] & numpy.uint64(PREV_INUSE) == 0
-    places = numpy.append(0, numpy.cumsum((raws[:-1] & ~numpy.uint64(SIZE_BITS)).astype(numpy.int64)))
-    used = numpy.flatnonzero(kinds != NONE)
-    changes = numpy.flatnonzero(numpy.diff(kinds[used]))
-    # of all runs but the last, and of all but the first: where they end, and begin
-    lasts, firsts = used[changes], used[changes + 1]
-    # of those in between: they reach from the run before to the next one at most
-    is_short = places[firsts[1:]] - places[lasts[:-1] + 1] < session.target.page_size
-    edges = numpy.flatnonzero(numpy.diff(is_short, prepend=False, append=False))
-    # of several short runs the first block stands for all
-    begins, ends = firsts[edges[::2]], lasts[edges[1::2]]
-    kinds[begins] = SHORT
-    steps = numpy.zeros(len(kinds) + 1, dtype=numpy.int64)
-    steps[begins + 1] -= 1
-    steps[ends + 1] += 1
-    kept = numpy.flatnonzero(numpy.cumsum(steps)[:-1] == 0)
-    starts = places[kept]
-    sizes = numpy.diff(starts, append=places[-1])
-    columns = (starts, sizes, kinds[kept], is_free[kept])
-    for start, size, kind, free in zip(*(each.tolist() for each in columns)):
-        chunk = piece.address + start
-        if kind == SHORT:
-            yield chunk, size, SHORT_RUNS, NONE
-        elif kind == NONE:
-            yield chunk, size, "free" if free else session.listed.get(chunk, "used"), NONE
-        else:
-            yield chunk, size, "used", kind
-
-
 Stream = Callable[[ArenaHeader, Heap], Iterable[Typed]]
 """A heap's blocks in address order, each with the number of its kind, and what is no block, as a sweep tells it."""
 InMemory = Mapping[Heap, Optional[Present]]
@@ -292,9 +246,7 @@ def holdings_of(session: Session, live: NamedLiveBlocks, present: InMemory) -> H
             yield from ()
 
         def stream(_: ArenaHeader, heap: Heap) -> Iterable[Typed]:
-            ours = by_heap[heap]
-            blocks = live.blocks(ours) if live.numpy is None else long_runs(live.numpy, session, ours)
-            return chain(blocks, judged(heap))
+            return chain(live.blocks(by_heap[heap]), judged(heap))
 
         holdings = held_back(session, present, stream)
     in_memory = pages_of(session, [block for block, _ in live.mmapped])

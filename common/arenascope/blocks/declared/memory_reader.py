@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Callable, Optional, Sequence, Union
+from typing import Callable, Optional, Sequence
 
 from ...session.session import Session
 from ...sources.target import RegionIndex
@@ -45,10 +45,13 @@ class MemoryReader:
         self._memory, self._page = session.memory, session.target.page_size
         self._describe = session.target.describe
         self._starts, self._ends, self._sizes = blocks.starts, blocks.ends, blocks.sizes
+        mapped = session.mmapped if session.started else ()
+        self._mapped = {blocks.find(each.chunk + self._header) for each in mapped}
+        """The blocks that malloc mapped by themselves."""
         self._regions = RegionIndex(session.regions)
         self._residency = session.any_residency if session.target.kind == "live" else None
         self._windows: dict[int, Sequence[int]] = {}
-        self._data: dict[int, Union[bytes, memoryview]] = {}
+        self._data: dict[int, bytes] = {}
         """The same as bytes."""
         self._within, self._unaligned = (1 << SHIFT) - 1, self.word_size - 1
         self._numbers = NUMBERS[self.word_size]
@@ -60,10 +63,6 @@ class MemoryReader:
         """The words of the numberth stretch of 16 KiB; empty where not all of it can be read."""
         words = self._windows.get(number)
         return self._load(number) if words is None else words
-
-    def share(self, number: int, words: memoryview) -> None:
-        """The same words, which somebody keeps anyway."""
-        self._windows[number], self._data[number] = words, words.cast("B")
 
     def word(self, address: int) -> Optional[int]:
         words = self._windows.get(address >> SHIFT)
@@ -89,7 +88,7 @@ class MemoryReader:
     def bytes(self, address: int, size: int) -> Optional[bytes]:
         at = address & self._within
         if size >= 0 and at + size <= self._within and (address >> SHIFT in self._data or self._load(address >> SHIFT)):
-            return bytes(self._data[address >> SHIFT][at : at + size])
+            return self._data[address >> SHIFT][at : at + size]
         return self._memory.try_read(address, size) if self._may_be(address, size) else None
 
     def _may_be(self, address: int, size: int) -> bool:
@@ -168,11 +167,11 @@ class MemoryReader:
 
     def has_mapping(self, index: int) -> bool:
         """Whether malloc mapped it by itself."""
-        return self._ends[index] - self._starts[index] != self._sizes[index] - self.word_size
+        return index in self._mapped
 
     def room(self, index: int) -> int:
         """How many bytes the block has for its user."""
-        return self._ends[index] - self._starts[index] + self.has_mapping(index)
+        return self._ends[index] - self._starts[index] + (index in self._mapped)
 
     def usable(self, address: int) -> Optional[int]:
         index = self.at(address)
@@ -184,13 +183,12 @@ class MemoryReader:
 
     def fits(self, index: int, size: int, slack: int = 1) -> bool:
         """Whether malloc gives this block for exactly this size, or one that is larger by less than `slack`."""
-        chunk = self._sizes[index]
-        if self._ends[index] - self._starts[index] != chunk - self.word_size:
+        if index in self._mapped:
             # a mapping has whole pages, of which two words or more are malloc's
             return 0 <= self.room(index) - size < self._page + 2 * self._header
         # as chunk_for has it, without the calls
         wanted = (size + self.rounded) & self.grain
-        return 0 <= chunk - (wanted if wanted > self.slack else self.slack) < slack
+        return 0 <= self._sizes[index] - (wanted if wanted > self.slack else self.slack) < slack
 
     def symbol(self, address: int) -> Optional[str]:
         place = self._describe(address)
@@ -209,11 +207,16 @@ def _search(blocks: LiveBlocks) -> Callable[[int], int]:
     some = sorted(blocks.sizes[:: max(1, len(starts) // SAMPLE)])
     least = (EACH * some[len(some) // 2]).bit_length() if some else 0
     shift, spans = next(each for each in (_spans(starts, shift) for shift in range(least, 65)) if each is not None)
-    known = spans.get
+    known, asked, found = spans.get, -1, -1
 
     def before(address: int) -> int:
-        span = known(address >> shift)
-        return (bisect_right(starts, address) if span is None else bisect_right(starts, address, *span)) - 1
+        # most are asked for twice
+        nonlocal asked, found
+        if address != asked:
+            span = known(address >> shift)
+            found = (bisect_right(starts, address) if span is None else bisect_right(starts, address, *span)) - 1
+            asked = address
+        return found
 
     return before
 

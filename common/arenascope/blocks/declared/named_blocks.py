@@ -163,10 +163,6 @@ class Claimed(NamedTuple):
     """A pointer alone says so: what the block holds must agree."""
 
 
-new_claimed = tuple.__new__
-"""new_claimed(Claimed, (LEVEL, BLOCK, ...)): twice as fast as Claimed(LEVEL, BLOCK, ...), for loops over millions."""
-
-
 class At(NamedTuple):
     """Where words are looked at, and what they are called."""
 

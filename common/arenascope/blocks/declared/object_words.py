@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Callable, Iterable, Literal, Mapping, Optional
 
-from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK, Claim, Container
+from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK, Claim, Container, new_record
 from .container_rows import Counts
 from .containers.forms import NOWHERE, OfBody, OfNodes
 from .layouts import Alternatives, Embedded, FlatType, Layouts, Slot, Vtables
@@ -22,7 +22,6 @@ from .named_blocks import (
     Claimed,
     NamedBlocks,
     NameNumbers,
-    new_claimed,
 )
 from .rules import MemberRule, PointerRule, ProgramRules, Rule
 
@@ -115,7 +114,7 @@ class InnerObjects:
             step = self._names.step(self._numbered(where) + each.step + ELEMENT)
             parent, block_at = where.parent, self._reader.at
             found += [
-                new_claimed(Claimed, (level, block_at(node), name, 0, parent, step, number, False))
+                new_record(Claimed, (level, block_at(node), name, 0, parent, step, number, False))
                 for number, node in enumerate(nodes)
             ]
         for claim in more:

@@ -47,7 +47,7 @@ def named_blocks(
     text = rules_of(session)
     rules = made(types, text)
     layouts = Layouts(types, libraries, rules.pointers.keys())
-    tracer = Tracer(reader, layouts, ground, rules, numpy=search.numpy if len(blocks) else None)
+    tracer = Tracer(reader, layouts, ground, rules)
     with session.meter("following types", blocks.bytes) as meter, _nothing_collected():
         found = tracer.trace([*_starts(search, source, types, meter)], meter)
     found.layouts, found.main_thread = layouts, session.target.pid

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import chain
-from types import ModuleType
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.meter import Meter
+from ...base.meter import Meter, Unseen
 from ..recognise.module_memory import LoadedModules
 from .claims import ARRAY, CONTAINER, EXACT, FIELD, LOCAL, RULE, VTABLE, WEAK
 from .containers.forms import OfNodes
 from .containers.libstdcxx import Owned
 from .layouts import FlatType, Layouts, Slot, TypeTable, Vtables
-from .many_objects import Found, ManyObjects, ManyObjectsWithNumpy
+from .many_objects import Found, ManyObjects
 from .memory_reader import MemoryReader
 from .named_blocks import (
     ANY,
@@ -200,17 +199,14 @@ class Tracer:
         layouts: Layouts,
         ground: LoadedModules,
         rules: ProgramRules,
-        numpy: Optional[ModuleType] = None,
     ) -> None:
         self._reader, self._layouts, self._types = reader, layouts, layouts.types
-        self._blocks, self._pages = reader.blocks, ground.pages
+        self._blocks, self._module_pages = reader.blocks, ground.page_spans
         self._vtables = Vtables(reader, layouts.types, ground.pages)
         self._names = NameNumbers(layouts)
         self._words = ObjectWords(reader, layouts, self._names, self._vtables, rules=rules)
         self._many = ManyObjects(self._words, reader, layouts, self._names)
         self._lost = LostLocals(reader, layouts, self._words, self._names)
-        if numpy is not None:
-            self._many = ManyObjectsWithNumpy(numpy, self._words, reader, layouts=layouts, names=self._names)
         self._banned: set[int] = set()
         self._before: dict[int, Claimed] = {}
         """What blocks that are looked into were called by a member."""
@@ -306,7 +302,7 @@ class Tracer:
         """Blocks that begin with the vtable of a class, whether anything leads to them or not. What waits, since a
         container that leads there knows which object is in it, is given back."""
         queue, hiding = self._left[VTABLE], list[Claimed]()
-        for block, table in self._many.in_pages(self._pages):
+        for table, block, _ in self._blocks.engine.beginning_with(self._module_pages, Unseen()):
             of = self._vtables.class_of(table)
             if of is not None and not of.top and self._reader.fits(block, of.size, self._reader.slack):
                 claimed = Claimed(VTABLE, block, self._names.object(of.type), 0, NOBODY, 0, UNNUMBERED, False)

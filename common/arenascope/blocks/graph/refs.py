@@ -6,7 +6,6 @@ import struct
 from bisect import bisect_right
 from contextlib import AbstractContextManager
 from functools import cached_property
-from types import ModuleType
 from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
@@ -21,7 +20,6 @@ from ...sources.elf.modules import Module
 from ...sources.elf.registers import GENERAL
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables, UnwoundFrame, by_number
 from ...sources.target import Span, SymbolPlace, joined, text_of
-from ..pointer_finder import library
 from ..recognise.module_memory import ground_of
 from .blocks import LiveBlocks, heap_spans
 from .encodings import room
@@ -246,11 +244,6 @@ class ImageSearch:
     def lost(self) -> int:
         """Bytes that could not be read."""
         return self._image.lost + (self.engine.lost if "engine" in vars(self) else 0)
-
-    @cached_property
-    def numpy(self) -> Optional[ModuleType]:
-        """Where it is found and worth it."""
-        return library(self.bytes)
 
     @property
     def bytes(self) -> int:

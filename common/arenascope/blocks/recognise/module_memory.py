@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from functools import cached_property
 from typing import NamedTuple, Optional, Protocol, Sequence
 
 from ...base.errors import MemoryReadError
@@ -11,7 +12,7 @@ from ...session.session import Session
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.memory import Memory
-from ...sources.target import Region, Target
+from ...sources.target import Region, Span, Target, joined
 from ..graph.memory_windows import with_constants
 
 PAGE_SHIFT = 12
@@ -40,6 +41,11 @@ class LoadedModules:
                 first, last = region.start >> PAGE_SHIFT, region.end - 1 >> PAGE_SHIFT
                 if region.readable and len(self.pages) + last - first < MOST_PAGES:
                     self.pages.update(range(first, last + 1))
+
+    @cached_property
+    def page_spans(self) -> Sequence[Span]:
+        """The same as ranges, in order."""
+        return joined((page << PAGE_SHIFT, page + 1 << PAGE_SHIFT) for page in sorted(self.pages))
 
     @property
     def has_cplusplus(self) -> bool:

@@ -4,11 +4,10 @@ block of all elements."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from types import ModuleType
-from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ....sources.debug_info_types import StructField, TypeFacts
-from ..claims import ARRAY, CONTAINER, EXACT, Claim, Container, Reader, Types
+from ..claims import ARRAY, CONTAINER, EXACT, Claim, Container, Reader, Types, new_record
 
 Form = Callable[[Types, int, TypeFacts], Optional[Container]]
 """Makes what containers of one template have in common, by a type of it and its facts; None: it is another one."""
@@ -25,13 +24,6 @@ class ByTemplate:
         facts = types.facts(type)
         form = self._forms.get(self._template_of(facts.name) or "") if facts.form == "struct" else None
         return form(types, type, facts) if form is not None else None
-
-
-if TYPE_CHECKING:
-    from ....base.array_types import Flags, Numbers
-
-    Words = Callable[[Numbers], Optional[Numbers]]
-    """The words at addresses; None where not all can be read."""
 
 
 class Node(NamedTuple):
@@ -87,18 +79,6 @@ class Body(NamedTuple):
 NOWHERE = Body(0, 0, 0)
 
 
-class Bodies(NamedTuple):
-    """Of many containers at once."""
-
-    start: Numbers
-    used: Numbers
-    room: Numbers
-    sure: Flags
-    """Where these prove themselves once there is a block for just so many elements."""
-    empty: Flags
-    """Where there is no block."""
-
-
 class OfBody(ABC):
     """Whatever proves its body."""
 
@@ -111,11 +91,6 @@ class OfBody(ABC):
     @abstractmethod
     def body(self, reader: Reader, address: int) -> Optional[Body]:
         """None unless it has proved itself."""
-
-    def many(self, numpy: ModuleType, words: Words, at: Numbers) -> Optional[Bodies]:
-        """Does what `body` does for many addresses at once, with numpy. Addresses left undecided are passed to `body`
-        one by one; None: all are."""
-        return None
 
     def claims(self, reader: Reader, address: int) -> Optional[Iterable[Claim]]:
         body = self.body(reader, address)
@@ -187,7 +162,7 @@ def between(reader: Reader, words: Sequence[int], size: int) -> Optional[Body]:
         return None
     if start and not reader.holds(start, end - start):
         return None
-    return Body(start, (finish - start) // size, (end - start) // size)
+    return new_record(Body, (start, (finish - start) // size, (end - start) // size))
 
 
 TALLEST = 128

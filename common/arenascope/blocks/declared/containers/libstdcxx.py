@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ....sources.debug_info_types import StructField, TemplateArgument, TypeFacts
 from ....sources.type_spelling import parts_of, spelled
-from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types
+from ..claims import CONTAINER, EXACT, Claim, Container, Reader, Types, new_record
 from .forms import (
     DEEPEST,
-    Bodies,
     Body,
     ByTemplate,
     Form,
@@ -38,10 +36,6 @@ from .forms import (
     table_of_links,
     words_at,
 )
-
-if TYPE_CHECKING:
-    from ....base.array_types import Numbers
-    from .forms import Words
 
 INPLACE, ALONE, DELETED = "std::_Sp_counted_ptr_inplace", "std::_Sp_counted_ptr", "std::_Sp_counted_deleter"
 """Templates of control blocks: with the object inside, with a pointer to it, with a deleter besides."""
@@ -247,7 +241,6 @@ BUFFER = 512
 """Bytes of a deque's buffer, for elements that are smaller (`__deque_buf_size`)."""
 INSIDE = 16
 """Bytes of the letters that a string has inside, with the 0 after them."""
-MOST_LETTERS = 1 << 40
 UNSIGNED = 4
 """Bytes of the number of a bit in a word."""
 
@@ -262,14 +255,6 @@ class Vector(OfBody):
     def body(self, reader: Reader, address: int) -> Optional[Body]:
         words = reader.words(address + self._start, 3)
         return None if words is None else between(reader, words, self.size)
-
-    def many(self, numpy: ModuleType, words: Words, at: Numbers) -> Optional[Bodies]:
-        start, finish, end = (words(at + numpy.uint64(self._start + 8 * each)) for each in range(3))
-        if start is None or finish is None or end is None:
-            return None
-        used, room = (each.astype(numpy.int64) - start.astype(numpy.int64) for each in (finish, end))
-        sure = (start <= finish) & (finish <= end) & (used % self.size == 0) & (room % self.size == 0)
-        return Bodies(start, used // self.size, room // self.size, sure=sure, empty=(start | finish | end) == 0)
 
 
 class Bits(OfBody):
@@ -434,27 +419,12 @@ class String(OfText):
         start, count = words[self._pointer], words[self._length]
         if start == address + self.inside:
             most = INSIDE // self.size - 1
-            return Body(0, count, most) if count <= most else None
+            return new_record(Body, (0, count, most)) if count <= most else None
         capacity = words[self._room]
         if not count <= capacity or not reader.holds(start, (capacity + 1) * self.size):
             return None
         ended = reader.bytes(start + count * self.size, self.size) == bytes(self.size)
-        return Body(start, count, capacity) if ended else None
-
-    def many(self, numpy: ModuleType, words: Words, at: Numbers) -> Optional[Bodies]:
-        places = (self._first + 8 * each for each in (self._pointer, self._length, self._room))
-        start, count, room = (words(at + numpy.uint64(each)) for each in places)
-        if start is None or count is None or room is None or self.size != 1:
-            return None
-        empty = (start == at + numpy.uint64(self.inside)) & (count < INSIDE)
-        # a bound below which sums of them do not overflow
-        sure = ~empty & (count <= room) & (room < MOST_LETTERS)
-        last = numpy.where(sure, start + count, start[sure][0] if sure.any() else 0)
-        ended = words(last & ~numpy.uint64(7))
-        if ended is None:
-            return None
-        sure &= ended >> ((last & numpy.uint64(7)) << numpy.uint64(3)) & numpy.uint64(255) == 0
-        return Bodies(start, count.astype(numpy.int64), room.astype(numpy.int64), sure=sure, empty=empty)
+        return new_record(Body, (start, count, capacity)) if ended else None
 
 
 class SharedString(OfText):
