@@ -110,9 +110,9 @@ impl Blocks {
             starts.truncate(kept);
             sizes.truncate(kept);
         }
-        ends.extend(
-            starts.iter().zip(&sizes).map(|(start, size): (&u64, &u64)| (start + size).saturating_add_signed(beyond)),
-        );
+        // so may a damaged size
+        let end = |(start, size): (&u64, &u64)| start.saturating_add(*size).saturating_add_signed(beyond);
+        ends.extend(starts.iter().zip(&sizes).map(end));
         for other in others {
             if let Ok(at) = starts.binary_search(&other.start) {
                 ends[at] = other.end;

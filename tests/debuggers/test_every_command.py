@@ -30,6 +30,8 @@ LOOKS = [
 MOMENT = ("snapshot", "save", "diff", "trend", "version")
 """Commands that say when they looked, or who does."""
 
+NEED_THE_ENGINE = ("types", "owners", "owner", "refs", "leaks", "containers", "pins")
+
 
 def words_of(command: str, subject: Subject, folder: Path) -> list[str]:
     """The command as it is typed: one that calls for more than options has it here."""
@@ -104,6 +106,32 @@ def common(text: str) -> dict[str, Any]:
     for advice in document.get("advice", ()):
         del advice["how"]  # as it is typed there
     return document
+
+
+@pytest.mark.xdist_group("every command")
+@pytest.mark.parametrize("door", full_after(1, NEWEST))
+def test_what_reads_mallocs_structures_needs_no_engine(
+    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain Python says of a process and of its core what is said with the engine."""
+    with Subject("bins", guard_regions=False) as subject:
+        names = [command.name for command in all_commands() if command.name not in NEED_THE_ENGINE]
+        opened(DOORS["shell"]).run(Live(subject.pid, subject.program), [f"snapshot {tmp_path / 'before.json'}"])
+        lines = [f"{' '.join(words_of(name, subject, tmp_path))} --json" for name in names]
+        core = Core(subject.gcore(), subject.program)
+        expected = DOORS[door].run(core, lines)
+        monkeypatch.setenv("ARENASCOPE_ENGINE", "none")
+        for document in DOORS[door].run(Live(subject.pid, subject.program), lines):
+            assert (document.json()["complete"], document.json()["problems"]) == (True, [])
+        for name, document, other in zip(names, DOORS[door].run(core, lines), expected):
+            if name not in MOMENT:
+                assert untyped(common(document.text)) == untyped(common(other.text)), name
+
+
+def untyped(document: dict[str, Any]) -> dict[str, Any]:
+    """Without the type of a block, which what points to it may tell."""
+    block = document.get("chunk") or {}
+    return {**document, "chunk": {key: block[key] for key in block if key not in ("type", "kind", "certain", "how")}}
 
 
 OURS = re.compile(rf"\b(heap|arenascope) (?:{'|'.join(COMMAND_NAMES)})\b( \S+)?")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Iterator, NamedTuple, Optional, Sequence
 
+from .. import engine
 from ..base.model import Heap, Kind
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session, likely_chunks
@@ -33,7 +34,7 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
     """As `types` has them, where there are so few blocks that all can be looked at: those that hold a block name it,
     too. Of more, `kinds_of`."""
     alone = kinds_of(session, placed)
-    if session.target.image.redacted or not session.started:
+    if not engine.is_there() or session.target.image.redacted or not session.started:
         return alone
     if likely_chunks(session, FEW) > FEW:
         return {**alone, **_declared_kinds(session, [chunk for chunk, _ in placed])}
