@@ -84,8 +84,6 @@ class LldbTarget(DebuggedTarget):
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.window = _interruptible(self.window, debugger, READS_BETWEEN_QUESTIONS)
         self.stop_if_asked = _interruptible(self.stop_if_asked, debugger, 1)
-        if self.read_nodes is not None:
-            self.read_nodes = _interruptible(self.read_nodes, debugger, BLOCKS_BETWEEN_QUESTIONS)
 
     def _open_image(self) -> Source:
         # the plugin is elf-core or the like, or minidump; for any live process it is gdb-remote

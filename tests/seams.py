@@ -22,17 +22,16 @@ from arenascope.commands.framework.command import Controller, Door
 from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.debug_info_types import TypeSource
+from arenascope.sources.live.kept_process import KeptResidency
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.pagemap import PagemapResidency
-from arenascope.sources.live.short_hold import KeptResidency, StillNodes
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.sources.target import Nodes, Residency, Target
+from arenascope.sources.target import Residency, Target
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
 RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResidency, DenseResidency]
 CONTROLLERS: list[type[Controller]] = [GdbController, LldbController, ShellController]
 METERS: list[type[Meter]] = [Unseen, Progress]
-NODES: list[type[Nodes]] = [StillNodes]
 TYPES: list[type[TypeSource]] = [GdbTypes, LldbTypes]
 LIBRARIES: list[type[Library]] = [ByTemplate]

@@ -13,7 +13,8 @@ import struct
 from array import array
 from contextlib import suppress
 from functools import cache
-from typing import Any, Callable, Iterable, Iterator, Literal, NamedTuple, Optional, Sequence, Union
+from itertools import accumulate
+from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
 
 from .base import background, optional_libraries
 from .base.about import PROGRAM
@@ -26,6 +27,7 @@ INTERFACE = 1
 NAME = "libarenascope.so"
 BUILT = os.path.join("engine", "target", "release", NAME)
 OK, STOPPED, BAD_INPUT, NO_MEMORY = range(4)
+WHOLE, ODD, UNREAD = range(3)
 HEARTBEAT = 0.05
 """Seconds between two looks at a call that takes long."""
 AT_ONCE = 32 << 20
@@ -307,6 +309,42 @@ Join = Union[Literal["nobody", "sets"], Sequence[int]]
 the lowest node that has both below it, where they are nodes of a tree, of each the one above it or NOBODY."""
 
 
+class ListStart(NamedTuple):
+    """A list of free chunks, by its chunks' addresses: as `List` in engine/src/live.rs."""
+
+    bin: int
+    """The bin's own address, as a chunk's; 0 for a list that is linked one way."""
+    first: int
+    last: int
+    """A ring's last chunk."""
+    least: int
+    """The sizes of chunks that belong there."""
+    most: int
+    limit: int
+    """The most chunks that it can have."""
+    inside: int = 0
+    """How far behind a chunk's address links lead."""
+
+
+class FollowedList(NamedTuple):
+    """The chunks in a list, in order."""
+
+    addresses: array[int]
+    sizes: array[int]
+
+
+class FollowedLists(NamedTuple):
+    """Lists that were followed to their ends, by what they were asked by."""
+
+    whole: Mapping[int, FollowedList] = {}
+    odd: frozenset[int] = frozenset()
+    """Those with a word that is not as it must be."""
+    unread: frozenset[int] = frozenset()
+    """Those that were not followed, as the call was ended."""
+    ended: Optional[KeyboardInterrupt] = None
+    """What ended it."""
+
+
 class EngineImage(_Owned):
     """What the engine knows of one image: its memory, its live blocks, which words can hold no pointers."""
 
@@ -368,6 +406,36 @@ class EngineImage(_Owned):
         self._run("sweep", *tables, background.processors(), CONTROL, given.argument, meter=meter, size=size)
         besides = struct.iter_unpack("=QQ", given.view("B", 16))
         return besides, [Stopped(*each) for each in struct.iter_unpack("=3Q", given.view("B", 24, at=1))]
+
+    def follow(
+        self, pid: int, starts: Mapping[int, ListStart], rules: tuple[int, int, bool, int], meter: Meter, size: int
+    ) -> FollowedLists:
+        """Follows lists of free chunks in the memory of a process, or in the image's if `pid` is 0. `rules`: bytes from
+        a chunk to what malloc returned, the mask of its alignment, whether links of lists that are linked one way are
+        protected, and the most chunks of all lists together; `size`: bytes of the heaps."""
+        import ctypes
+
+        call, given = _Call(), _Given(3)
+        rows = array("Q", [number for each in starts.values() for number in each])
+        layout = (ctypes.c_uint64 * 4)(*rules)
+        threads = processors() if size >= AT_ONCE else 1
+        ended = None
+        arguments = (pid, call.table(rows, len(starts)), ctypes.byref(layout), threads, CONTROL, given.argument)
+        try:
+            self._run("follow", *arguments, meter=meter, size=size)
+        except KeyboardInterrupt as interrupt:
+            ended = interrupt
+        followed = list(struct.iter_unpack("=QQ", given.view("B", 16)))
+        chunks, sizes = (given.view("Q", at=at).cast("B") for at in (1, 2))
+        whole = {}
+        for head, end, (number, state) in zip(starts, accumulate(number for number, _ in followed), followed):
+            if state == WHOLE:
+                whole[head] = FollowedList(array("Q"), array("Q"))
+                for part, every in zip(whole[head], (chunks, sizes)):
+                    part.frombytes(every[8 * (end - number) : 8 * end])
+        states = {head: state for head, (_, state) in zip(starts, followed)}
+        odd, unread = (frozenset(head for head in states if states[head] == state) for state in (ODD, UNREAD))
+        return FollowedLists(whole, odd, unread, ended)
 
     def make_blocks(self, others: Sequence[tuple[int, int, int]], beyond: int) -> int:
         """Makes the table of live blocks, of all sweeps and of (start, last address, size) of `others`; the others'

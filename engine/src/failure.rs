@@ -38,6 +38,12 @@ impl Control {
         Ok(())
     }
 
+    /// One that was told to stop.
+    #[cfg(test)]
+    pub fn stopped() -> Control {
+        Control { stop: AtomicU64::new(1), ..Control::default() }
+    }
+
     pub fn lose(&self, bytes: u64) {
         self.lost.fetch_add(bytes, Ordering::Relaxed);
     }

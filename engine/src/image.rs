@@ -215,6 +215,13 @@ impl Image {
         cursor.bytes(from)?.get(..size)
     }
 
+    /// Fills the buffer from an address on; false where the image lacks any of that.
+    pub fn fill(&self, address: u64, to: &mut [u8]) -> bool {
+        let number = self.pieces.partition_point(|piece| piece.end() <= address);
+        let piece = self.pieces.get(number).filter(|piece| piece.address <= address);
+        piece.is_some_and(|piece| piece.read(address, to) == to.len())
+    }
+
     /// A word by its bytes.
     #[inline]
     pub fn decoded(&self, bytes: &[u8]) -> Option<u64> {
@@ -310,31 +317,14 @@ impl Buffer {
     }
 }
 
-/// Has every task done by one of `threads`; the results are in the order of the tasks.
-pub fn in_threads<T: Sync, R: Send>(
-    tasks: &[T],
-    threads: usize,
-    work: impl Fn(&T, &mut Buffer) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    let next = AtomicUsize::new(0);
+/// Does the same work in so many threads, of which this is one. The first failure counts.
+pub fn in_all_threads(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
     let failed = Mutex::new(None);
-    let mut slots: Vec<Option<R>> = with_room(tasks.len())?;
-    slots.resize_with(tasks.len(), || None);
-    let results = Mutex::new(slots);
     let run = || {
-        let outcome = Buffer::new().and_then(|mut buffer| loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(task) = tasks.get(at) else { return Ok(()) };
-            let result = work(task, &mut buffer)?;
-            results.lock().expect("no thread panicked")[at] = Some(result);
-        });
-        if let Err(failure) = outcome {
-            // nobody needs the rest
-            next.store(tasks.len(), Ordering::Relaxed);
+        if let Err(failure) = work() {
             failed.lock().expect("no thread panicked").get_or_insert(failure);
         }
     };
-    let threads = threads.clamp(1, tasks.len().max(1));
     if threads == 1 {
         run();
     } else {
@@ -346,9 +336,32 @@ pub fn in_threads<T: Sync, R: Send>(
             run();
         });
     }
-    if let Some(failure) = failed.into_inner().expect("no thread panicked") {
-        return Err(failure);
-    }
+    failed.into_inner().expect("no thread panicked").map_or(Ok(()), Err)
+}
+
+/// Has every task done by one of `threads`; the results are in the order of the tasks.
+pub fn in_threads<T: Sync, R: Send>(
+    tasks: &[T],
+    threads: usize,
+    work: impl Fn(&T, &mut Buffer) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let mut slots: Vec<Option<R>> = with_room(tasks.len())?;
+    slots.resize_with(tasks.len(), || None);
+    let results = Mutex::new(slots);
+    in_all_threads(threads.clamp(1, tasks.len().max(1)), || {
+        let outcome = Buffer::new().and_then(|mut buffer| loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(task) = tasks.get(at) else { return Ok(()) };
+            let result = work(task, &mut buffer)?;
+            results.lock().expect("no thread panicked")[at] = Some(result);
+        });
+        if outcome.is_err() {
+            // nobody needs the rest
+            next.store(tasks.len(), Ordering::Relaxed);
+        }
+        outcome
+    })?;
     let slots = results.into_inner().expect("no thread panicked");
     let mut made = with_room(slots.len())?;
     made.extend(slots.into_iter().flatten());

@@ -17,6 +17,7 @@ pub mod graph;
 pub mod groups;
 pub mod holders;
 pub mod image;
+pub mod live;
 pub mod ownership;
 pub mod pages;
 pub mod stale;
@@ -33,6 +34,7 @@ use crate::graph::{Further, Graph};
 use crate::groups::Groups;
 use crate::holders::{Held, Lead};
 use crate::image::{Image, Piece, Span};
+use crate::live::Lists;
 use crate::ownership::Tree;
 use crate::pages::{Join, Rules};
 use crate::stale::{Excluded, Stale};
@@ -198,6 +200,26 @@ pub unsafe extern "C" fn arenascope_sweep(
         engine.swept.try_reserve(swept.len())?;
         engine.swept.extend(swept);
         *to = [Given::of(besides), Given::of(stopped)];
+        Ok(())
+    })
+}
+
+/// Follows lists of free chunks, rows of `live::List`, in the memory of process `pid`, or of the image where that is 0.
+/// Gives rows of `live::Followed`, and the addresses and the sizes of the chunks of whole lists.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_follow(
+    engine: &Engine,
+    pid: i32,
+    lists: &Table,
+    layout: &live::Layout,
+    threads: u32,
+    control: &Control,
+    to: &mut [Given; 3],
+) -> i32 {
+    guarded(|| {
+        let found = live::follow(&engine.image, pid, lists.of(), layout, threads as usize, control)?;
+        let Lists { followed, chunks, sizes } = found;
+        *to = [Given::of(followed), Given::of(chunks), Given::of(sizes)];
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-"""A process is held only while what was found beforehand is read again: answers as of one that stands still."""
+"""A process is held only while its lists are read, or it is copied: answers as of one that stands still."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from schemas import valid
 from stopping import stop
 from subjects import Subject
 
-from arenascope.base.errors import ReadLate, TargetError
+from arenascope import engine
+from arenascope.base.errors import HoldOver, TargetError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy as apart
-from arenascope.session import before_hold, session
-from arenascope.sources.live import bulk_reads, process, process_hold, short_hold
+from arenascope.session import free_lists, resident, session
+from arenascope.sources.live import kept_process, process, process_hold, save_process
 from arenascope.sources.live.procfiles import thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
 PASSES = 0.05
-"""Seconds between what is found beforehand and the hold: the process goes on meanwhile."""
+"""Seconds between what is read beforehand and the hold: the process goes on meanwhile."""
 
 
 def asked(pid, words, at_most=120.0):
@@ -41,9 +42,9 @@ def asked(pid, words, at_most=120.0):
     return several_subjects.SubjectRequest(str(pid), name, options, shell.How(declared=False))
 
 
-def answer(pid, words, early):
-    """The document; ReadLate where something was wanted that had not been read."""
-    seen = several_subjects._look(asked(pid, words), early)
+def answer(pid, words):
+    """The document of a look that was made while it was held."""
+    seen = several_subjects._look(asked(pid, words))
     document = valid(json.loads(seen.text))
     assert document.pop("held_seconds") > 0
     return document
@@ -64,13 +65,19 @@ def stopped_at_the_hold(monkeypatch):
 
 
 def both_ways(subject, words):
+    """Lists that the engine follows, and all that is left to do once the process runs on, against lists that are walked
+    link by link while it stands."""
     try:
-        early, late = answer(subject.pid, words, early=True), answer(subject.pid, words, early=False)
+        first = answer(subject.pid, words)
+        with pytest.MonkeyPatch.context() as without:
+            without.setattr(free_lists, "is_there", lambda: False)
+            without.setattr(shell.ShellDoor, "lets_go", False)
+            second = answer(subject.pid, words)
     finally:
         os.kill(subject.pid, signal.SIGCONT)
-    assert early == late, words
-    assert list(early) == list(late)
-    return early
+    assert first == second, words
+    assert list(first) == list(second)
+    return first
 
 
 @pytest.mark.parametrize(
@@ -93,18 +100,11 @@ def test_the_same_as_of_one_that_stands_still(stopped_at_the_hold, fixture):
 
 @pytest.mark.full
 def test_the_same_under_churn(stopped_at_the_hold):
-    """Every list has changed since it was looked for.
-
-    A link that was half written in that moment may lead where no chunk can be: such a look begins anew."""
-    late = []
+    """Every list has changed since the process was opened."""
     with Subject("churn") as subject:
         for words in 2 * COMMANDS:
-            try:
-                both_ways(subject, words)
-            except ReadLate:
-                late.append(words)
+            both_ways(subject, words)
         assert subject.send("check") == "intact"
-    assert len(late) < 3, late
 
 
 def test_blocks_are_read_whatever_the_process_may_read_of_them(tmp_path):
@@ -119,7 +119,7 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(tmp_path):
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
     block = bytearray(4 * page)
     with process.ProcessImage(os.getpid()) as image:
-        fill = bulk_reads.block_reader(image.memory_tid, image.fill)
+        fill = save_process.block_reader(image.memory_tid, image.fill)
         for size in (3, 4):
             block[:] = bytes(4 * page)
             assert fill(start, memoryview(block)[: size * page]) == 3 * page
@@ -129,16 +129,16 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(tmp_path):
             fill(start, memoryview(block)[:page])
 
 
-def test_figures_for_metrics_and_watch(stopped_at_the_hold):
+def test_figures_for_metrics_and_watch(stopped_at_the_hold, monkeypatch):
     with Subject("churn") as subject:
         try:
-            early, late = (
-                several_subjects._figures(str(subject.pid), each, types=False, owners=False) for each in (True, False)
-            )
+            first = several_subjects._figures(str(subject.pid), types=False, owners=False)
+            monkeypatch.setattr(shell.ShellDoor, "lets_go", False)
+            second = several_subjects._figures(str(subject.pid), types=False, owners=False)
         finally:
             os.kill(subject.pid, signal.SIGCONT)
-        early.pop("taken"), late.pop("taken")
-        assert early == late
+        first.pop("taken"), second.pop("taken")
+        assert first == second
 
 
 @pytest.fixture
@@ -161,23 +161,29 @@ def is_part_of(part, whole):
 
 
 def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, monkeypatch):
-    """Some batches of free chunks, then time is up: arenas whose lists were read are told, of the others nothing."""
-    batches, enough = [0], [0]
+    """Some lists, then time is up: arenas whose lists were read are told, of the others nothing."""
+    follow = engine.EngineImage.follow
 
-    def is_time(self):
-        batches[0] += 1
-        time_is_up[0] = batches[0] == enough[0] or time_is_up[0]
-        return time_is_up[0]
+    def followed(self, pid, starts, *words):
+        lists = follow(self, pid, starts, *words)
+        if not enough or next(iter(starts.values())).bin == 0:
+            return lists
+        time_is_up[0] = True
+        with pytest.raises(HoldOver) as ended:
+            self._stop_if_asked()
+        unread = frozenset(list(starts)[len(starts) // 2 :])
+        whole = {head: each for head, each in lists.whole.items() if head not in unread}
+        return lists._replace(whole=whole, unread=unread, ended=ended.value)
 
-    monkeypatch.setattr(short_hold.StillProcess, "is_time", is_time)
+    monkeypatch.setattr(engine.EngineImage, "follow", followed)
     with Subject("big", "40") as subject:
-        whole = answer(subject.pid, "arenas", early=True)
+        enough = False
+        whole = answer(subject.pid, "arenas")
+        enough = True
         try:
             for words in ("arenas", "trim", "bins", "report"):
-                time_is_up[0], batches[0], enough[0] = False, 0, 0
-                several_subjects._look(asked(subject.pid, words), True)
-                batches[0], enough[0] = 0, batches[0] // 2
-                seen = several_subjects._look(asked(subject.pid, words), True)
+                time_is_up[0] = False
+                seen = several_subjects._look(asked(subject.pid, words))
                 part = valid(json.loads(seen.text))
                 assert (seen.status, part["complete"]) == (0, False), words
                 assert "hold-over" in ids(part), words
@@ -191,13 +197,24 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
             os.kill(subject.pid, signal.SIGCONT)
 
 
-def test_a_fault_in_the_search_for_lists_is_told(monkeypatch):
+@pytest.mark.parametrize("words", in_full("arenas", "report"))
+def test_nothing_that_can_change_is_read_later(words, monkeypatch):
+    late = []
+    kept = kept_process.KeptProcess._late
+    monkeypatch.setattr(kept_process.KeptProcess, "_late", lambda self: (late.append(words), kept(self))[1])
+    with Subject("bins") as subject:
+        document = json.loads(several_subjects.look(asked(subject.pid, words)).text)
+        assert subject.quit() == 0
+    assert (document["complete"], late) == (True, [])
+
+
+def test_a_fault_in_what_is_read_beforehand_is_told(monkeypatch):
     """What cannot be read while the process runs is no fault; anything else is not hidden."""
 
-    def wrong(session, nodes):
+    def wrong(session):
         raise TypeError("wrong")
 
-    monkeypatch.setattr(before_hold, "find_lists", wrong)
+    monkeypatch.setattr(resident, "trim_rules", wrong)
     with Subject("bins") as subject:
         seen = several_subjects.look(asked(subject.pid, "bins"))
         assert (seen.status, seen.error_id) == (3, "internal-error")

@@ -142,8 +142,7 @@ class FakeTarget:
 
     threaded_fill = None
     types: Optional[TypeSource] = None
-    nodes = None
-    read_nodes = None
+    memory_tid: Optional[int] = None
 
     def register_sets(self) -> Sequence[RegisterSets]:
         return ()

@@ -5,8 +5,7 @@
     ├── TargetError                 there is no process or core to look at, or it cannot be opened
     │   ├── RedactedError           it was left out of the file
     │   └── HoldEnded               a live process was let go before it was read whole
-    │       ├── ReadLate            as nobody knew that more of it would be read
-    │       └── HoldTooShort        as it may be held no longer, or not held at all, as that is foretold
+    │       └── HoldTooShort        as it may be held no longer
     ├── NoEngineError               the compiled part is not there
     ├── MemoryReadError             these bytes cannot be read
     ├── NotFoundError               no glibc heap could be located in this image
@@ -87,22 +86,12 @@ class HoldEnded(TargetError):
         self.again = again
 
 
-class ReadLate(HoldEnded):
-    """Data is wanted of a process that was released; a look that holds it to the end succeeds."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "look again", again=True)
-
-
 class HoldTooShort(HoldEnded):
-    """`at_most`, the longest hold in seconds, was too short. `foretold`: the hold that is needed was predicted, and
-    none was made."""
+    """`at_most`, the longest hold in seconds, was too short."""
 
-    def __init__(self, message: str, hint: str, at_most: float, *, foretold: float = 0.0) -> None:
+    def __init__(self, message: str, hint: str, at_most: float) -> None:
         super().__init__(message, hint)
-        self.at_most, self.foretold = at_most, foretold
-        if foretold:
-            self.id = UsageError.id
+        self.at_most = at_most
 
 
 class HoldOver(KeyboardInterrupt):
@@ -111,10 +100,6 @@ class HoldOver(KeyboardInterrupt):
     def __init__(self, ended: HoldEnded) -> None:
         super().__init__(str(ended))
         self.ended = ended
-
-
-class HoldOverUnread(HoldOver):
-    """One of many processes was released before it was read; others may have been read."""
 
 
 class MemoryReadError(ArenascopeError):

@@ -47,10 +47,10 @@ class Opened(Subject):
             options.hold_at_most = self._hold_at_most
         if self._holds:
             return self._look_again(command, options)
-        return unbroken(lambda early: self._look(command, options, early))
+        return unbroken(lambda: self._look(command, options))
 
-    def _look(self, command: Command, options: Namespace, early: bool) -> Document:
-        with door_for(_Door, command, self._subject, how=self._how, options=options, early=early) as door:
+    def _look(self, command: Command, options: Namespace) -> Document:
+        with door_for(_Door, command, self._subject, how=self._how, options=options) as door:
             return document(command, options, door)
 
     def _look_again(self, command: Command, options: Namespace) -> Document:

@@ -469,7 +469,7 @@ def _look(command: Command, options: argparse.Namespace) -> int:
         return _run_unstopped(command, subject, options)
     pauses: list[float] = []
     try:
-        return unbroken(lambda early: _run_held(command, subject, options, early=early, pauses=pauses))
+        return unbroken(lambda: _run_held(command, subject, options, pauses))
     finally:
         _tell_pauses(subject or "", list(filter(None, pauses)))
 
@@ -484,11 +484,9 @@ def _how(options: argparse.Namespace) -> How:
     )
 
 
-def _run_held(
-    command: Command, subject: Optional[str], options: argparse.Namespace, *, early: bool, pauses: list[float]
-) -> int:
+def _run_held(command: Command, subject: Optional[str], options: argparse.Namespace, pauses: list[float]) -> int:
     """Runs one look. `pauses`: seconds for which earlier looks held the process; this look adds its own."""
-    with door_for(ShellDoor, command, subject, how=_how(options), options=options, early=early) as door:
+    with door_for(ShellDoor, command, subject, how=_how(options), options=options) as door:
         door.pauses = pauses
         status = answer(command, options, door)
         door.release()

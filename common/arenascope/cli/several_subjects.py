@@ -26,7 +26,6 @@ from ..commands.framework.command import Context, answer
 from ..commands.snapshot import take
 from ..present.json_documents.record import failure
 from ..present.shared_text.text import Style
-from ..session.before_hold import read_moment
 from .shell import AS_USUAL, How, QuietDoor, door_for, terminal_width, typed_program, unbroken
 
 
@@ -68,7 +67,7 @@ def look(asked: SubjectRequest) -> SubjectAnswer:
     # a look that starts again may change its options
     asked = asked._replace(options=copy(asked.options))
     try:
-        return unbroken(lambda early: _look(asked, early))
+        return unbroken(lambda: _look(asked))
     except ArenascopeError as error:
         return SubjectAnswer(asked.subject, "", one_line(str(error)), 2, error_id=error.id)
     except Exception as error:
@@ -78,9 +77,9 @@ def look(asked: SubjectRequest) -> SubjectAnswer:
         )
 
 
-def _look(asked: SubjectRequest, early: bool) -> SubjectAnswer:
+def _look(asked: SubjectRequest) -> SubjectAnswer:
     command = find_command(asked.command)
-    with door_for(_Collecting, command, asked.subject, how=asked.how, options=asked.options, early=early) as door:
+    with door_for(_Collecting, command, asked.subject, how=asked.how, options=asked.options) as door:
         door.program = asked.program
         status = answer(command, asked.options, door)
         door.release()
@@ -90,18 +89,17 @@ def _look(asked: SubjectRequest, early: bool) -> SubjectAnswer:
 def figures(subject: str, types: bool = False, owners: bool = False) -> Document:
     """A snapshot of one subject; only "error" if it could not be made."""
     try:
-        return unbroken(lambda early: _figures(subject, early, types, owners))
+        return unbroken(lambda: _figures(subject, types, owners))
     except ArenascopeError as error:
         return {"error": one_line(str(error))}
     except Exception as error:
         return {"error": fault_line(error, "metrics", "shell")}
 
 
-def _figures(subject: str, early: bool, types: bool, owners: bool) -> Document:
+def _figures(subject: str, types: bool, owners: bool) -> Document:
     # sweeping and naming need more than the lists
-    reads = None if types or owners else read_moment
-    options, lists_of = Namespace(libc=0, json=True), 0 if early and reads else None
-    with _Collecting(subject, lists_of=lists_of) as door, Context(door, options, reads=reads) as context:
+    options, lists = Namespace(libc=0, json=True), not (types or owners)
+    with _Collecting(subject, lists=lists) as door, Context(door, options, lists=lists) as context:
         documents = take(context, sizes=False, types=types, owners=owners)
         door.release()
         return documents

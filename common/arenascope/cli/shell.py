@@ -6,7 +6,7 @@ import _thread
 import os
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from shlex import quote
 from shutil import get_terminal_size
@@ -15,55 +15,42 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, Text
 from ..base import background
 from ..base.about import PROGRAM
 from ..base.argv import is_url, pid_in
-from ..base.errors import (
-    ArenascopeError,
-    HoldEnded,
-    HoldOver,
-    HoldOverUnread,
-    HoldTooShort,
-    ReadLate,
-    TargetError,
-    UsageError,
-)
-from ..base.hold_limits import COPIED, HOLD, HOLD_AT_MOST, LISTED, SWEPT, WRITTEN, HoldTime, allows_more
+from ..base.errors import HoldEnded, HoldOver, HoldTooShort, TargetError, UsageError
+from ..base.hold_limits import HOLD, HOLD_AT_MOST, allows_more
 from ..commands.all_commands import find_command
 from ..commands.framework.arguments import argument, seconds
 from ..present.shared_text.progress_bar import EVERY, PATIENCE, OverwrittenLine, Progress, columns
-from ..present.shared_text.text import Style, duration, folded, wants_colour
+from ..present.shared_text.text import Style, folded, wants_colour
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from ..commands.framework.command import Command, Controller
     from ..sources.core.core_image import CoreImage
+    from ..sources.live.kept_process import KeptProcess
     from ..sources.live.live_target import ProcessTarget
     from ..sources.live.process import ProcessImage
     from ..sources.live.process_hold import Freeze
-    from ..sources.live.short_hold import StillProcess
     from ..sources.target import Target
-
-WIDTH = 20
-"""Columns of the bar."""
 
 
 class Waiting:
-    """Shows what a command does and how long it will take. A thread draws it, as the main thread is in a system call.
+    """Shows what a command does and for how long. A thread draws it, as the main thread is in a system call.
     It is shown only on a terminal, and only while no Progress is shown."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._line = stream, OverwrittenLine(stream)
-        self._what, self._began, self._expected = "", 0.0, 0.0
+        self._what, self._began = "", 0.0
         self._due = time.monotonic() + PATIENCE
         self._drawing = _thread.allocate_lock()
         self._is_on = False
 
-    def begin(self, what: str, expected: float = 0.0, at_once: bool = False) -> None:
-        """Starts another step that takes about so many seconds; 0: unknown. `at_once`: show it immediately, as it will
-        take long."""
+    def begin(self, what: str, at_once: bool = False) -> None:
+        """Starts another step. `at_once`: show it immediately, as it will take long."""
         self.clear()
         if at_once:
             self._due = 0.0
-        self._what, self._began, self._expected = what, time.monotonic(), expected
+        self._what, self._began = what, time.monotonic()
         if not self._is_on and self._stream.isatty():
             self._is_on = True
             try:
@@ -87,14 +74,8 @@ class Waiting:
                 if self._is_on and now >= max(self._due, Progress.shown + PATIENCE):
                     # wide enough to cover a Progress that was there
                     width = columns(self._stream)
-                    self._line.show(self._text(now - self._began).ljust(width)[:width])
+                    self._line.show(f"{self._what}: {now - self._began:.0f} s".ljust(width)[:width])
             time.sleep(EVERY)
-
-    def _text(self, seconds: float) -> str:
-        if not self._expected:
-            return f"{self._what}: {seconds:.0f} s"
-        done = min(WIDTH, int(WIDTH * seconds / self._expected))
-        return f"{self._what}: {seconds:.1f} of some {self._expected:.1f} s |{'#' * done:{WIDTH}}|"
 
 
 AnyDoor = TypeVar("AnyDoor", bound="ShellDoor")
@@ -102,8 +83,6 @@ TRIES = 10
 SECONDS_EACH = 0.0002
 """The least time to stop a thread and read its registers."""
 LONGEST_PID = 10
-LONG_HOLD = 2.0
-"""From so many seconds on, a hold is announced."""
 BEFORE, HELD, AFTER = "looking while it runs on", "held", "looking at what was read"
 
 
@@ -127,9 +106,8 @@ class ShellDoor:
     name = "shell"
     find_command = staticmethod(find_command)
 
-    def __init__(self, subject: Optional[str], how: How = AS_USUAL, lists_of: Optional[int] = None) -> None:
-        """`lists_of`: the number of the libc (see --libc) whose lists of free chunks will be followed; they are then
-        found before the process is held. None: no lists."""
+    def __init__(self, subject: Optional[str], how: How = AS_USUAL, lists: bool = False) -> None:
+        """`lists`: see Command.lists."""
         pid = pid_in(subject) if subject is not None else None
         self._typed, self._is_process = subject, pid is not None
         self.subject, self.how = pid or subject, how
@@ -138,10 +116,8 @@ class ShellDoor:
         self.hold_at_most = HOLD
         self.whole = False
         """A partial answer is worthless: see Command.whole."""
-        self.sweeps = False
-        """See Command.sweeps."""
-        self._lists_of = lists_of if how.stop != "none" else None
-        self._still: Optional[StillProcess] = None
+        self._lists = lists and how.stop != "none"
+        self._kept: Optional[KeptProcess] = None
         self.pauses: list[float] = []
         """Seconds of each hold. (`report --again` looks twice.)"""
         self._seen: Optional[ProcessTarget] = None
@@ -213,20 +189,18 @@ class ShellDoor:
         target = ProcessTarget(image, how.folders, how.symbols, how.sysroot, declared=how.declared)
         self._opened.enter_context(target)
         target.symbol("main_arena")
-        if self._still is not None:
-            self._find_lists(target, self._still)
         if self._before_hold is not None:
             self._before_hold(target)
             self.whole = self.whole and not image.is_spared
         if self.freeze is not None:
-            self._begin(HELD, self._foretell(image))
+            self._begin(HELD)
             self.freeze.hold(image.pid, image.born)
             if self.freeze.how != self.how.stop:
                 self.notice("note: this Python has no ctypes, so that the process is stopped by a signal\n")
         target.look(self.freeze)
-        if self._still is not None and self.freeze is not None:
-            self._still.hold(self.freeze)
-        elif self.freeze is not None and not self.whole:
+        if self._kept is not None:
+            self._kept.hold()
+        if self.freeze is not None and not self.whole:
             target.heed(self.freeze)
         self._seen = target
         return target
@@ -237,50 +211,24 @@ class ShellDoor:
 
         threads = status_number(pid, "Threads") if self.whole and self.how.stop != "none" else 0
         if threads * SECONDS_EACH > self.hold_at_most:
-            raise HoldTooShort(
+            short = HoldTooShort(
                 f"process {pid} has {threads:,} threads, which cannot all be stopped and read in "
                 f"{self.hold_at_most:g} s",
-                allows_more(self.hold_at_most, threads * SECONDS_EACH),
+                allows_more(self.hold_at_most),
                 self.hold_at_most,
-                foretold=threads * SECONDS_EACH,
             )
-
-    def _foretell(self, image: ProcessImage) -> float:
-        """The seconds for which it will be held; 0.0: not long. HoldTooShort if the hold would be in vain."""
-        from ..sources.live.predicted_hold import predict_hold
-
-        chunks = len(self._still.nodes) if self._still is not None else None
-        hold, limit = predict_hold(image, self.whole, self.sweeps, chunks), self.hold_at_most
-        if hold is None or hold.seconds <= min(limit, LONG_HOLD):
-            return 0.0
-
-        if self.whole and hold.least > limit:
-            why = f"process {image.pid} is not held: {_why(hold)}, which takes more than {limit:g} s"
-            hint = f"{allows_more(limit, hold.seconds)}; {LESS}"
-            raise HoldTooShort(why, hint, limit, foretold=hold.seconds)
-        said = announced(image.pid, hold, limit, self.whole)
-        self.notice(folded(said, terminal_width(sys.stderr)) + "\n")
-        return hold.seconds
+            short.id = UsageError.id
+            raise short
 
     def _open(self, pid: int) -> ProcessImage:
-        if self._lists_of is None:
+        if not self._lists:
             from ..sources.live.process import ProcessImage
 
             return ProcessImage(pid)
-        from ..sources.live.short_hold import StillProcess
+        from ..sources.live.kept_process import KeptProcess
 
-        self._still = StillProcess(pid)
-        return self._still
-
-    def _find_lists(self, target: ProcessTarget, process: StillProcess) -> None:
-        from ..session.before_hold import find_lists
-        from ..session.session import Session
-
-        target.nodes = nodes = process.nodes
-        # it is running: what cannot be read now is read again once it is held
-        with suppress(ArenascopeError, OSError):
-            find_lists(Session(target, self._lists_of or 0), nodes)
-        nodes.prepare()
+        self._kept = KeptProcess(pid)
+        return self._kept
 
     def before_hold(self, work: Callable[[Target], None]) -> None:
         self._before_hold = work
@@ -288,8 +236,8 @@ class ShellDoor:
     def let_go(self) -> float:
         """Lets the process go and returns for how long it was held; HoldEnded if it had been let go before."""
         freeze, self.freeze = self.freeze, None
-        if self._still is not None:
-            self._still.let_go()
+        if self._kept is not None:
+            self._kept.let_go()
         if freeze is None:
             return 0.0
         self.pauses.append(freeze.release())
@@ -299,9 +247,6 @@ class ShellDoor:
         held = self.let_go()
         if held:
             self._begin(AFTER)
-        if self._still is not None and self._still.late is not None:
-            # something needed was not read in time: no answer would be right
-            raise self._still.late
         return held
 
     def drop(self) -> None:
@@ -317,8 +262,8 @@ class ShellDoor:
         return sum(self.pauses) if self.pauses else None
 
     def controller(self) -> Optional[Controller]:
-        if self.freeze is None or self._seen is None or self._still is not None:
-            return None  # None if lists were read beforehand: they would be wrong once the process has moved
+        if self.freeze is None or self._seen is None or self._kept is not None:
+            return None  # None if what was read is kept: it would be wrong once the process has moved
         from .shell_control import ShellController
 
         return ShellController(self._seen, self.freeze)
@@ -355,9 +300,9 @@ class ShellDoor:
         self._waiting.clear()
         sys.stderr.write(text)
 
-    def _begin(self, what: str, expected: float = 0.0) -> None:
+    def _begin(self, what: str) -> None:
         """Shows on a terminal what is being done."""
-        self._waiting.begin(what, expected)
+        self._waiting.begin(what)
 
     def progress(self, text: str) -> None:
         """Overwrites one line on a terminal; "" clears it at the end."""
@@ -371,7 +316,7 @@ class ShellDoor:
 class QuietDoor(ShellDoor):
     """A door for programs, and for looks whose notices are not shown."""
 
-    def _begin(self, what: str, expected: float = 0.0) -> None:
+    def _begin(self, what: str) -> None:
         pass
 
     def notice(self, text: str) -> None:
@@ -404,12 +349,10 @@ def check_how(how: How, at_most: float) -> None:
         raise UsageError(f"--stop {how.stop} is no way to hold a process", " or ".join(WAYS_TO_STOP))
 
 
-def door_for(
-    kind: type[AnyDoor], command: Command, subject: Optional[str], *, how: How, options: Namespace, early: bool = False
-) -> AnyDoor:
-    """A door for one look by this command. `early`: see `unbroken`."""
-    door = kind(subject, how, options.libc if early and command.reads_first(options) else None)
-    door.whole, door.sweeps = command.whole(options), command.sweeps(options)
+def door_for(kind: type[AnyDoor], command: Command, subject: Optional[str], *, how: How, options: Namespace) -> AnyDoor:
+    """A door for one look by this command."""
+    door = kind(subject, how, command.lists(options))
+    door.whole = command.whole(options)
     door.hold_at_most = seconds_to_hold(options)
     return door
 
@@ -417,22 +360,17 @@ def door_for(
 T = TypeVar("T")
 
 
-def unbroken(look: Callable[[bool], T]) -> T:
-    """The result of a look. The look starts again if we were suspended and the process had to be let go. `look` gets
-    False if the process must be held to the end, as a look that let it go early needed more."""
-    early = True
+def unbroken(look: Callable[[], T]) -> T:
+    """The result of a look. The look starts again if we were suspended and the process had to be let go."""
     for _ in range(TRIES):
         try:
-            return look(early)
+            return look()
         except HoldOver as over:
-            if not (early and isinstance(over, HoldOverUnread)):
-                raise over.ended from None
-            early = False
+            raise over.ended from None
         except HoldEnded as error:
             if not error.again:
                 raise
-            early = early and not isinstance(error, ReadLate)
-    return look(early)
+    return look()
 
 
 def seconds_to_hold(options: Namespace) -> float:
@@ -461,29 +399,3 @@ def terminal_width(stream: TextIO) -> int:
         return 0
 
     return get_terminal_size().columns
-
-
-WHY = {
-    COPIED: "{size} of memory to copy",
-    WRITTEN: "{size} of memory to write to the disk, as there is too little memory for a copy",
-    SWEPT: "{size} to read chunk by chunk",
-    LISTED: "{amount:,} free chunks to read",
-}
-LESS = (
-    "arenas --quick reads little; --no-stop does not stop it; what `save` has copied can be asked any number of times"
-)
-
-
-def _why(hold: HoldTime) -> str:
-    return WHY[hold.what].format(size=Style().size(hold.amount), amount=hold.amount)
-
-
-def announced(pid: int, hold: HoldTime, at_most: float, is_whole: bool) -> str:
-    """The notice before a long hold. `is_whole`: a partial answer is worthless."""
-    will = f"process {pid} will stand still for about {duration(hold.seconds)}: {_why(hold)}"
-    # only trim --apply is swept and whole: no other command would do instead
-    less = f"; {LESS}" if hold.what != SWEPT or not is_whole else ""
-    if hold.seconds <= at_most:
-        return f"{will} (--hold-at-most 2s would limit it{less})"
-    then = "there may be no answer" if is_whole else "the answer may be of a part"
-    return f"{will}; as only {at_most:g} s are allowed, {then} ({allows_more(at_most, hold.seconds)}{less})"

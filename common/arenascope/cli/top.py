@@ -259,7 +259,7 @@ def _whole_looks(pids: Iterable[int]) -> dict[int, WholeLook]:
     looks: dict[int, WholeLook] = {}
     for pid in dict.fromkeys(pids):
         try:
-            looked = unbroken(lambda early, pid=pid: look_whole(pid, early))  # type: ignore[misc]
+            looked = unbroken(lambda pid=pid: look_whole(pid))  # type: ignore[misc]
         except ArenascopeError as error:
             sys.stderr.write(f"arenascope top: {one_line(str(error))}\n")
             continue

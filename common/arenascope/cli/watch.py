@@ -20,7 +20,6 @@ from ..commands.steps import snapshot_file
 from ..commands.steps.live_copy import expect_copy
 from ..present.screens.watch import Course, LiveScreen, WatchLook
 from ..present.shared_text.text import Style, duration
-from ..session.before_hold import read_moment
 from ..session.resident import resident_picture, trims
 from ..session.session import Session
 from ..sources.live.cgroups import memory_left, memory_limit
@@ -235,7 +234,7 @@ def _look_once(
         if told:
             shown.say(f"process {pid}: no types, as {told}; --types has them anyway")
     began = time.monotonic()
-    seen = unbroken(lambda early: _look(pid, wanted, early))
+    seen = unbroken(lambda: _look(pid, wanted))
     if unasked is not None and wanted.types:
         unasked.took(LookCost(time.monotonic() - began, seen.looked.held))
     shown.add(seen.looked)
@@ -336,17 +335,16 @@ class Wanted(NamedTuple):
         return self.save or self.types or self.owners
 
 
-def look_whole(pid: int, early: bool) -> WatchLook:
+def look_whole(pid: int) -> WatchLook:
     """A look without a snapshot."""
-    return _look(pid, Wanted(), early).looked
+    return _look(pid, Wanted()).looked
 
 
-def _look(pid: int, wanted: Wanted, early: bool) -> _LookAndDocument:
+def _look(pid: int, wanted: Wanted) -> _LookAndDocument:
     started = born(pid) if wanted.document else None
-    reads = None if wanted.types or wanted.owners else read_moment
-    options, lists_of = argparse.Namespace(libc=0, json=True), 0 if early and reads else None
-    with QuietDoor(as_subject(str(pid)), lists_of=lists_of) as door, Context(door, options, reads=reads) as context:
-        if not reads:
+    options, lists = argparse.Namespace(libc=0, json=True), not (wanted.types or wanted.owners)
+    with QuietDoor(as_subject(str(pid)), lists=lists) as door, Context(door, options, lists=lists) as context:
+        if not lists:
             expect_copy(context, unless=wanted.limit.is_exceeded if wanted.limit is not None else None)
         session, at = context.session, time.time()
         picture = resident_picture(session, trims(session)) if session.started else None

@@ -9,7 +9,6 @@ from ..base.model import REPLACED, Allocator, Tally
 from ..present.json_documents import arena_records as records
 from ..present.json_documents.record import chunk_tally, hexadecimal
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
-from ..session.before_hold import read_trims
 from ..session.resident import GlibcShare, mmapped_tally, problems_of, quick_usages, share_of, trims
 from .framework.command import LIMIT, Answer, Context, argument, command
 
@@ -40,7 +39,6 @@ SORTS = {
         LIMIT,
     ),
     lists=lambda options: not options.quick,
-    reads=read_trims,
 )
 def arenas_command(context: Context) -> Answer:
     session = context.session

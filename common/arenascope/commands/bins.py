@@ -7,9 +7,8 @@ from typing import Iterator, NamedTuple, Optional
 from ..base.model import Bin
 from ..present.json_documents.arena_records import BinRow, BinsDocument
 from ..present.shared_text.text import AT_LEAST, Style, count, cut, left_out, number, table
-from ..session.before_hold import read_lists
 from ..session.resident import problems_of
-from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
+from .framework.command import ARENA, LIMIT, Answer, Context, always, command, of_heap
 
 
 class OwnedBin(NamedTuple):
@@ -27,7 +26,7 @@ class OwnedBin(NamedTuple):
     "Thread-cache and fast chunks look in use to malloc and never merge; what lies in the other bins is merged with "
     "its free neighbours. Thread caches are a thread's, whatever arena their chunks came from.",
     arguments=(ARENA, LIMIT),
-    reads=read_lists,
+    lists=always,
 )
 def bins_command(context: Context) -> Answer:
     context.check_arena(context.options.arena)

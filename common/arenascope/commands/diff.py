@@ -16,7 +16,6 @@ from ..present.screens.report import LABELS
 from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style, signed, table
-from ..session.before_hold import read_moment
 from ..session.resident import problems_of
 from .framework.command import Answer, Context, argument, command
 from .snapshot import look_limit, take
@@ -75,7 +74,6 @@ def _no_chunks(options: Namespace) -> bool:
     ),
     optional_subject=True,
     lists=_no_chunks,
-    reads=read_moment,
 )
 def diff_command(context: Context) -> Answer:
     before = read(context.options.before)

@@ -11,9 +11,8 @@ from ..glibc.process_layout import Layout
 from ..present.json_documents.arena_records import InfoDocument
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Painted, Part
-from ..session.before_hold import read_lists
 from ..session.resident import inexact, problems_of, unknown_release
-from .framework.command import Answer, Context, command
+from .framework.command import Answer, Context, always, command
 
 
 def malloc_info(arenas: Sequence[Arena], params: Optional[Params], layout: Layout) -> str:
@@ -133,7 +132,7 @@ def highlighted(xml: str) -> Sequence[str]:
     "info",
     "glibc's own oddities are kept: sizes of binned chunks carry a flag bit each. `arenas` tells the true sizes. "
     "Where not all of it can be read nothing is printed, as the XML has no word for what is not known.",
-    reads=read_lists,
+    lists=always,
 )
 def info_command(context: Context) -> Answer:
     session = context.session

@@ -45,7 +45,6 @@ from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.shared_text.debug_info import unnamed_variables
 from ..present.shared_text.findings import sentence, sentences
 from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
-from ..session.before_hold import read_moment
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
 from ..session.session import Session, likely_chunks
 from .framework.arguments import RULES, seconds
@@ -289,7 +288,7 @@ def once_more(options: Namespace, error: Optional[HoldTooShort] = None) -> HoldE
     if error is None:
         options.without_copy = stopped_before(options)
     else:
-        options.without_copy = hold_over(error.at_most, error.foretold, _left_out(options))
+        options.without_copy = hold_over(error.at_most, _left_out(options))
     options.types = options.owners = False
     return HoldEnded(error.message if error else STOPPED, error.hint if error else None, again=True)
 
@@ -338,7 +337,6 @@ BY_ITSELF = 150_000
         RULES,
     ),
     lists=lambda options: not takes_copy(options),
-    reads=read_moment,
     whole=looks_into_blocks,
 )
 def report_command(context: Context) -> Answer:

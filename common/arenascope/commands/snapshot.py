@@ -15,15 +15,13 @@ from ..blocks.declared.once_per_image import containers_of
 from ..present.json_documents import process_records as records
 from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import count, duration
-from ..session.before_hold import read_moment
 from ..session.resident import problems_of
 from ..session.session import Session, likely_chunks
-from ..sources.live.predicted_hold import IN_A_SECOND, time_to_copy
 from ..sources.live.process import ProcessImage
 from .containers import row_record
 from .framework.arguments import seconds
 from .framework.command import Answer, CommandRequest, Context, Door, argument, command, parse_request
-from .steps.live_copy import expect_copy, look_at_copy_if_let_go, tells_types
+from .steps.live_copy import IN_A_SECOND, expect_copy, look_at_copy_if_let_go, tells_types
 from .steps.snapshot_file import read, write
 
 START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9
@@ -81,8 +79,7 @@ def predict_cost(session: Session) -> LookCost:
     with suppress(ArenascopeError, OSError):
         blocks = likely_chunks(session, MOST) if session.started else 0
     whole = START + GDB * tells_types(session.target) + EACH_BLOCK * blocks + EACH_BYTE * size
-    hold = time_to_copy(process, size) if process is not None else None
-    return LookCost(whole, hold.seconds if hold is not None else size / IN_A_SECOND)
+    return LookCost(whole, size / IN_A_SECOND)
 
 
 TYPES = {"types": ("types", "totals")}
@@ -129,7 +126,6 @@ def load(door: Door, names: Iterable[str] = records.SECTIONS) -> dict[str, Comma
         ),
     ),
     lists=lambda options: not (options.sizes or options.types or options.owners),
-    reads=read_moment,
     whole=lambda options: bool(options.types or options.owners),
     sweeps=lambda options: bool(options.sizes),
 )

@@ -6,9 +6,8 @@ from typing import Iterator, Optional, Sequence
 
 from ..base.model import Arena, Params
 from ..present.json_documents.arena_records import StatsDocument
-from ..session.before_hold import read_lists
 from ..session.resident import problems_of
-from .framework.command import Answer, Context, command
+from .framework.command import Answer, Context, always, command
 from .info import may_be_written
 
 UNSIGNED = 0xFFFFFFFF
@@ -47,7 +46,7 @@ def _lines(arenas: Sequence[Arena], params: Optional[Params]) -> Iterator[str]:
     "Print the text of malloc_stats(), byte for byte, without calling it.",
     "stats",
     "Where not all of it can be read nothing is printed, as the text has no word for what is not known.",
-    reads=read_lists,
+    lists=always,
 )
 def stats_command(context: Context) -> Answer:
     session = context.session

@@ -19,7 +19,6 @@ from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.trim import call_line, lines, question, reason
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style
-from ..session.before_hold import read_trims
 from ..session.resident import RUN_ON, code_of, find_means, problems_of, replaced, trims
 from ..session.session import Session
 from ..sources.live.procfiles import is_zombie, name_of, seccomp_modes, status_number
@@ -325,7 +324,6 @@ UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-foun
     dont_repeat=True,
     # --apply lets the process move, so that nothing read before holds
     lists=lambda options: not options.apply,
-    reads=read_trims,
     whole=lambda options: bool(options.apply),
     sweeps=lambda options: bool(options.apply),
 )

@@ -6,13 +6,12 @@ from array import array
 from contextlib import suppress
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.errors import HoldOverUnread, MemoryReadError
-from ..base.meter import MakeMeter, Meter, metered
+from ..base.errors import MemoryReadError
+from ..base.meter import MakeMeter, metered
 from ..base.model import ArenaHeader, Bin, Finding, Lists, Range, Statement, cannot_read
+from ..engine import FollowedList, FollowedLists, ListStart
 from ..sources.memory import Memory
-from ..sources.target import Followed
 from .arena import ArenaReach, Reaches
-from .bins_in_bulk import BinStart, follow_rings
 from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, ChunkSizes, OneWay
 from .process_layout import Layout
 
@@ -105,7 +104,7 @@ def walk_bins(
     header: ArenaHeader,
     reach: ArenaReach,
     findings: list[Finding],
-    rings: Mapping[int, Followed] = {},
+    rings: Mapping[int, FollowedList] = {},
 ) -> Iterator[Bin]:
     """Returns the non-empty bins of an arena, by index; `rings` are those already followed."""
     base = header.address + layout.arena["bins"]
@@ -147,9 +146,9 @@ def walk_bins(
             )
 
 
-def ring_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> list[BinStart]:
-    """Returns the non-empty bins of these arenas."""
-    starts: list[BinStart] = []
+def ring_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> dict[int, ListStart]:
+    """Returns the non-empty bins of these arenas, by their own addresses as chunks."""
+    starts: dict[int, ListStart] = {}
     known = {index: bin_sizes(layout, index) for index in range(1, NBINS)}
     for header in headers:
         base = header.address + layout.arena["bins"]
@@ -159,21 +158,9 @@ def ring_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) 
                 place = base + 2 * (index - 1) * layout.word - layout.header
                 first, last = links[2 * index - 2], links[2 * index - 1]
                 if first not in (place, 0):
-                    starts.append(BinStart(place, first, last, sizes.within(header.peak)))
+                    limit = header.peak // layout.min_size
+                    starts[place] = ListStart(place, first, last, *sizes.within(header.peak), limit=limit)
     return starts
-
-
-def _rings(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> Mapping[int, Followed]:
-    """Follows the rings of all arenas together, if many chunks are read at once, or were."""
-    read, known = memory.read_nodes, memory.known_ring
-    if known is not None:
-        found = {start: known(start.header) for start in ring_starts(memory, layout, headers)}
-        return {start.header: ring for start, ring in found.items() if ring is not None and start.begins(ring)}
-    if read is None:
-        return {}
-    longest = max((header.peak for header in headers), default=0) // layout.min_size
-    starts = ring_starts(memory, layout, headers)
-    return follow_rings(starts, layout, read, longest, beside=memory.threads_may_read)
 
 
 class Walked(NamedTuple):
@@ -191,38 +178,35 @@ def walk_all(
     reaches: Reaches,
     findings: list[Finding],
     make_meter: MakeMeter,
+    followed: FollowedLists,
 ) -> Walked:
-    """Walks the bins of every arena; after Ctrl-C, those not reached have none."""
+    """Walks the bins of every arena; after Ctrl-C, those not reached have none. Those that were not followed before are
+    followed link by link."""
     by_arena: dict[int, Lists] = {}
     headers = [reach.header for reach in reaches.values()]
-
-    unread: list[int] = []
-
-    def walk(reach: ArenaReach, meter: Meter) -> Lists:
-        header = reach.header
-        met: list[Finding] = []
-        try:
-            lists = tuple(metered(walk_bins(memory, layout, header, reach, findings=met, rings=rings), meter))
-        except HoldOverUnread:
-            unread.append(header.index)
-            return Lists(whole=False)
-        meter.advance(header.system_mem - sum(each.bytes for each in lists))
-        findings.extend(met)
-        return Lists(lists, whole=not met)
-
-    rings: Mapping[int, Followed] = {}
+    first, size = layout.arena["bins"] - layout.header, 2 * (NBINS - 1) * layout.word
+    unread = {
+        header.index
+        for header in headers
+        if any(header.address + first <= head < header.address + first + size for head in followed.unread)
+    }
     try:
-        rings = _rings(memory, layout, headers)
         with make_meter("walking free lists", sum(header.system_mem for header in headers)) as meter:
-            for reach in reaches.values():
-                by_arena[reach.header.index] = walk(reach, meter)
+            for index, reach in reaches.items():
+                if index in unread:
+                    continue
+                met: list[Finding] = []
+                lists = tuple(metered(walk_bins(memory, layout, reach.header, reach, met, followed.whole), meter))
+                meter.advance(reach.header.system_mem - sum(each.bytes for each in lists))
+                findings += met
+                by_arena[index] = Lists(lists, whole=not met)
     except KeyboardInterrupt:
-        unread += [header.index for header in headers if header.index not in by_arena]
-        by_arena.update((index, Lists(whole=False)) for index in unread)
+        unread.update(header.index for header in headers if header.index not in by_arena)
+    by_arena.update((index, Lists(whole=False)) for index in unread)
     if unread:
         left = Statement("lists-not-reached", {"arenas": len(headers), "unread": len(unread)})
         findings.append(Finding(left, unknown="stopped"))
-    return Walked(by_arena, stopped=bool(unread))
+    return Walked({header.index: by_arena[header.index] for header in headers}, stopped=bool(unread))
 
 
 def find_bin(memory: Memory, layout: Layout, header: ArenaHeader, chunk: int) -> Optional[int]:
@@ -254,10 +238,10 @@ class _BinWalk:
         self.index = index
         self.findings = findings
 
-    def follow(self, bin_header: int, first: int, last: int, sizes: ChunkSizes) -> Followed:
+    def follow(self, bin_header: int, first: int, last: int, sizes: ChunkSizes) -> FollowedList:
         """Follows the list up to its end, or to the first error."""
         node = self.memory.node
-        followed = Followed(array("Q"), array("Q"))
+        followed = FollowedList(array("Q"), array("Q"))
         add_address, add_size = followed.addresses.append, followed.sizes.append
         mask, header = self.layout.mask, self.layout.header
         # a size word is the size with PREV_INUSE and no other flag; sizes have the alignment of chunks
@@ -362,18 +346,39 @@ def fastbin_size(layout: Layout, index: int) -> int:
 
 
 def read_fastbins(
-    memory: Memory, layout: Layout, header: ArenaHeader, reach: ArenaReach, findings: list[Finding]
+    memory: Memory,
+    layout: Layout,
+    header: ArenaHeader,
+    reach: ArenaReach,
+    findings: list[Finding],
+    followed: Mapping[int, FollowedList] = {},
 ) -> Lists:
-    """Reads an arena's fastbins."""
+    """Reads an arena's fastbins; `followed` are those that were followed before, by where their heads lie."""
     before = len(findings)
-    try:
-        lists = tuple(reach.within(each, findings) for each in walk_fastbins(memory, layout, header, findings))
-    except HoldOverUnread:
-        return Lists(whole=False)
+    walked = walk_fastbins(memory, layout, header, findings, followed)
+    lists = tuple(reach.within(each, findings) for each in walked)
     return Lists(lists, whole=len(findings) == before)
 
 
-def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings: list[Finding]) -> Iterator[Bin]:
+def fast_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> dict[int, ListStart]:
+    """Returns the non-empty fastbins of these arenas, by where their heads lie."""
+    starts: dict[int, ListStart] = {}
+    for header in headers if layout.fastbins else ():
+        base = header.address + layout.arena["fastbinsY"]
+        for index, head in enumerate(memory.try_words(base, layout.fastbins) or ()):
+            if head:
+                size, limit = fastbin_size(layout, index), header.peak // layout.min_size + 1
+                starts[base + index * layout.word] = ListStart(0, head, 0, size, size, limit=limit)
+    return starts
+
+
+def walk_fastbins(
+    memory: Memory,
+    layout: Layout,
+    header: ArenaHeader,
+    findings: list[Finding],
+    followed: Mapping[int, FollowedList] = {},
+) -> Iterator[Bin]:
     """Returns the non-empty fastbins of an arena, by index."""
     if not layout.fastbins:
         return
@@ -399,6 +404,7 @@ def walk_fastbins(memory: Memory, layout: Layout, header: ArenaHeader, findings:
             holder=header.address,
             arena=header.index,
         )
-        followed = links.follow(memory, layout, head, findings)
-        if followed.addresses:
-            yield followed
+        slot = header.address + layout.arena["fastbinsY"] + index * layout.word
+        walked = links.follow(memory, layout, head, findings, followed.get(slot))
+        if walked.addresses:
+            yield walked

@@ -7,6 +7,7 @@ from typing import Mapping, NamedTuple, Optional
 
 from ..base.errors import MemoryReadError
 from ..base.model import Bin, Finding, Statement
+from ..engine import FollowedList
 from ..sources.memory import Memory
 from .process_layout import Layout
 
@@ -54,8 +55,17 @@ class OneWay(NamedTuple):
     """The structure that holds its head."""
     arena: Optional[int]
 
-    def follow(self, memory: Memory, layout: Layout, head: int, findings: list[Finding]) -> Bin:
-        """Follows its chunks up to its end, or to the first error."""
+    def follow(
+        self,
+        memory: Memory,
+        layout: Layout,
+        head: int,
+        findings: list[Finding],
+        followed: Optional[FollowedList] = None,
+    ) -> Bin:
+        """Follows its chunks up to its end, or to the first error, unless it was followed before."""
+        if followed is not None:
+            return Bin(self.rule, self.index, self.least, self.most, *followed)
         chunks, sizes = array("Q"), array("Q")
         safe, mask, node, to_user = layout.behaviour.safe_linking, layout.mask, memory.node, self.to_user
         back, least, most, limit = layout.header - to_user, self.least, self.most, self.limit

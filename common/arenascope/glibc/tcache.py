@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple, Optional, Sequence
+from contextlib import suppress
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.errors import HoldOverUnread, MemoryReadError
+from ..base.errors import MemoryReadError
 from ..base.model import Finding, Lists, Statement, cannot_read
+from ..engine import FollowedList, ListStart
 from ..sources.memory import Memory
 from .chunk import ChunkSizes, OneWay, masked
 from .process_layout import Layout, TcacheLayout
@@ -92,8 +94,32 @@ def read_tcache(memory: Memory, form: TcacheLayout, address: int) -> TcacheWords
     return TcacheWords(counts, struct.unpack_from(f"{memory.mark}{form.bins}{memory.code}", data, form.entries))
 
 
-def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[int], findings: list[Finding]) -> Lists:
-    """Returns the non-empty bins of the cache at `address`; `slots` is mp_.tcache_count if known."""
+def cache_starts(memory: Memory, layout: Layout, caches: Iterable[int]) -> dict[int, ListStart]:
+    """Returns the non-empty bins of the caches at these addresses, by where their heads lie."""
+    starts: dict[int, ListStart] = {}
+    form = layout.tcache
+    if form is None or not layout.tcache_proven:
+        return starts
+    for address in caches:
+        with suppress(MemoryReadError):
+            for index, user in enumerate(read_tcache(memory, form, address).entries):
+                if user > layout.header:
+                    slot, sizes = address + form.entries + index * layout.word, tcache_sizes(layout, index)
+                    start = ListStart(0, user - layout.header, 0, *sizes, limit=LIST_LIMIT, inside=layout.header)
+                    starts[slot] = start
+    return starts
+
+
+def walk_tcache(
+    memory: Memory,
+    layout: Layout,
+    address: int,
+    slots: Optional[int],
+    findings: list[Finding],
+    followed: Mapping[int, FollowedList] = {},
+) -> Lists:
+    """Returns the non-empty bins of the cache at `address`; `slots` is mp_.tcache_count if known. `followed` are those
+    that were followed before, by where their heads lie."""
     form = layout.tcache
     assert form is not None
     if not layout.tcache_proven:
@@ -123,17 +149,15 @@ def walk_tcache(memory: Memory, layout: Layout, address: int, slots: Optional[in
             holder=address,
             arena=None,
         )
-        try:
-            followed = links.follow(memory, layout, entry, findings)
-        except HoldOverUnread:
-            return Lists(whole=False)
-        chunks = followed.chunks
+        slot = address + form.entries + index * layout.word
+        walked = links.follow(memory, layout, entry, findings, followed.get(slot))
+        chunks = walked.chunks
         if expected is not None and expected != chunks:
             # malloc and free change the list before the count, so one more or less only means "busy"
-            followed = followed._replace(whole=followed.whole and abs(expected - chunks) <= 1)
+            walked = walked._replace(whole=walked.whole and abs(expected - chunks) <= 1)
             differs = Statement("tcache-count", {"bin": index, "chunks": chunks, "counted": expected})
             findings.append(Finding(differs, address, rule="tcache-count"))
-        whole = whole and followed.whole
+        whole = whole and walked.whole
         if chunks:
-            bins.append(followed)
+            bins.append(walked)
     return Lists(tuple(bins), whole)

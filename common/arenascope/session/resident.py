@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
@@ -19,6 +20,7 @@ from ..analysis.trim import (
     total,
     until_locked,
 )
+from ..base.errors import ArenascopeError
 from ..base.model import (
     NOT_AS_COUNTED,
     REPLACED,
@@ -31,7 +33,8 @@ from ..base.model import (
     Statement,
     Tally,
 )
-from ..glibc import mmapped, release_table
+from ..engine import is_there
+from ..glibc import bins, mmapped, release_table
 from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
 from ..glibc.find.libc_file import current_brk
 from ..glibc.find.which_allocator import maker_of
@@ -546,3 +549,50 @@ def find_means(session: Session, target: Optional[Target] = None) -> Means:
     if session.located.located_by == "symbols":
         return Means(shell=False)
     return Means(shell, lacks=f"{UNKNOWN_CODE} ({LOAD_SYMBOLS})")
+
+
+def look_up(target: Target, libc: int) -> None:
+    """Reads what a process's files tell, while it still runs: symbols, the release, the engine."""
+    is_there()
+    session = Session(target, libc)
+    # it changes meanwhile
+    with suppress(ArenascopeError, OSError):
+        if session.started:
+            bins.ring_starts(session.memory, session.layout, session.headers[:1])
+            trim_rules(session)
+            _ = session.max_fast, session.perturb, session.thread_words
+
+
+def read_lists(session: Session) -> None:
+    """Reads all that commands need which follow lists and walk no heap. Residency comes first, as in any look."""
+    session.measure_residency()
+    image = session.target.image
+    # the kernel visits all pages for it, meanwhile
+    image.mapping_use()
+    # their registers cannot be read after the release
+    _ = session.target_threads, session.locked
+    image.memory_use()
+    session.target.environment()
+    session.target.is_secure()
+    if not session.started:
+        _ = session.arenas
+        share_of(session)
+        return
+    lists = session.followed_bins
+    _ = session.fastbins
+    if lists.odd or not lists.whole:
+        # link by link, which tells what is wrong
+        _ = session.arenas
+    session.read_params()
+    for cache in session.thread_caches:
+        for chunk in (chunk for cached in cache.bins for chunk in cached.addresses):
+            session.owner_of(chunk)
+    rules, main, residency = trim_rules(session), session.headers[0], session.any_residency
+    if residency is not None and main.top_bytes is not None:
+        # malloc_trim may let it grow by a page
+        residency.count(main.top, main.top + main.top_bytes + rules.page)
+    share_of(session)
+    _ = session.bss_ends, session.max_fast, session.perturb
+    if session.residency is not None:
+        heap_pages(session, session.regions, session.residency)
+        mmapped_extents(session, session.regions, session.residency)

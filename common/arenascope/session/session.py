@@ -31,6 +31,7 @@ from ..base.model import (
     ThreadCache,
 )
 from ..base.printable import one_line
+from ..engine import FollowedList, FollowedLists, ListStart
 from ..glibc import arena, bins, mmapped, params, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.chunk import masked
@@ -43,6 +44,7 @@ from ..sources.elf.modules import bss_ends
 from ..sources.memory import Memory
 from ..sources.source import other_files
 from ..sources.target import PageUse, Region, Residency, Span, Target, ThreadInfo
+from .free_lists import follow_lists
 
 if TYPE_CHECKING:
     from ..blocks.block_index import NamedLiveBlocks
@@ -108,8 +110,6 @@ class Session:
             target.fill,
             window=window,
             threaded_fill=ahead,
-            nodes=target.nodes,
-            read_nodes=target.read_nodes,
         )
         self.so_far = SoFar()
         self.findings: list[Finding] = []
@@ -276,11 +276,23 @@ class Session:
     @cached_property
     def fastbins(self) -> dict[int, Lists]:
         """The fastbins by arena, without walking other lists."""
-        memory, layout, reaches = self.memory, self.layout, self.reaches
+        memory, layout, reaches, headers = self.memory, self.layout, self.reaches, self.headers
+        followed = self._followed(bins.fast_starts(memory, layout, headers))
         return {
-            each.index: bins.read_fastbins(memory, layout, each, reaches[each.index], findings=self.findings)
-            for each in self.headers
+            each.index: bins.read_fastbins(memory, layout, each, reaches[each.index], self.findings, followed)
+            for each in headers
         }
+
+    def _followed(self, starts: Mapping[int, ListStart]) -> Mapping[int, FollowedList]:
+        lists = follow_lists(self, starts)
+        if lists.ended is not None:
+            raise lists.ended
+        return lists.whole
+
+    @cached_property
+    def followed_bins(self) -> FollowedLists:
+        """The bins of all arenas that are sound."""
+        return follow_lists(self, bins.ring_starts(self.memory, self.layout, self.headers))
 
     @cached_property
     def arenas(self) -> list[Arena]:
@@ -288,7 +300,7 @@ class Session:
         self.measure_residency()
         fast = self.fastbins
         walk = self.walk_bins()
-        self.stopped |= walk.stopped
+        self.stopped |= walk.stopped or self.followed_bins.ended is not None
         for index, reach in self.reaches.items():
             reach.doubt_sum([*walk.lists[index].bins, *fast[index].bins], self.findings)
         # a list, a heap or top: whatever is wrong in an arena makes its figures partial
@@ -317,7 +329,8 @@ class Session:
         return arena_usage(arenas, caches, self.cached_by_arena if self.caches_known else None, self.resident)
 
     def walk_bins(self) -> bins.Walked:
-        return bins.walk_all(self.memory, self.layout, self.reaches, self.findings, make_meter=self.meter)
+        memory, layout, reaches, meter = self.memory, self.layout, self.reaches, self.meter
+        return bins.walk_all(memory, layout, reaches, self.findings, meter, self.followed_bins)
 
     def heed_ctrl_c(self) -> None:
         """Stops here, between two long walks, if Ctrl-C was pressed."""
@@ -384,9 +397,12 @@ class Session:
         layout = with_tcache_seen(self.layout, chunks)
         slots = self.params.get("tcache_count") if self.params else None
         caches = []
-        for owner in self.thread_owners:
+        owners = self.thread_owners
+        starts = tcache.cache_starts(self.memory, layout, [each.address for each in owners if each.address])
+        followed = self._followed(starts)
+        for owner in owners:
             if owner.address:
-                lists = tcache.walk_tcache(self.memory, layout, owner.address, slots, findings=self.findings)
+                lists = tcache.walk_tcache(self.memory, layout, owner.address, slots, self.findings, followed)
                 owner = owner._replace(bins=lists.bins, known=lists.whole)
             caches.append(owner)
         return caches

@@ -8,7 +8,6 @@ what only the debugger can reach is read through it.
 from __future__ import annotations
 
 import os
-import sys
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import cached_property
@@ -19,7 +18,6 @@ from .core.core_image import CoreImage
 from .elf.address_names import programs_of
 from .elf.elf_file import EM_AARCH64, NT_ARM_TLS, NT_VECTORS, OWN, build_id_in_memory, differ
 from .elf.registers import GENERAL, WIDE, WIDE_BYTES
-from .live.bulk_reads import NodeReader
 from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .memory import BlockCache, Read
@@ -107,9 +105,6 @@ class DebuggedTarget(ImageTarget, ABC):
         program's file."""
         super().__init__(image)
         self.machine = self.machine or machine
-        if isinstance(image, ProcessImage) and image.byte_order == sys.byteorder:
-            # it stands still, and a walk that waits for each link keeps it from its work
-            self.read_nodes = NodeReader(image.memory_tid, image.pointer_size).read
 
     def threads(self) -> Sequence[ThreadInfo]:
         """Prefers a core's notes, which have more of its threads than a debugger; only the debugger has a live

@@ -11,7 +11,7 @@ from typing import Callable, Optional, Sequence
 
 from ..base.background import LONG, ReadAhead
 from ..base.errors import MemoryReadError
-from .target import ByteOrder, Followed, Nodes, ReadNodes, View, Words
+from .target import ByteOrder, View, Words
 
 Read = Callable[[int, int], bytes]
 Fill = Callable[[int, memoryview], int]
@@ -35,10 +35,7 @@ class Memory:
         fill: Optional[Fill] = None,
         window: Optional[Window] = None,
         threaded_fill: Optional[Fill] = None,
-        nodes: Optional[Nodes] = None,
-        read_nodes: Optional[ReadNodes] = None,
     ) -> None:
-        """`nodes`: free chunks that were read before, with their rings; `read_nodes` reads many at once."""
         self.read = read
         self.pointer_size = pointer_size
         self.byte_order = byte_order
@@ -50,22 +47,11 @@ class Memory:
         self._fill = fill if byte_order == sys.byteorder else None
         self._threaded_fill = threaded_fill if byte_order == sys.byteorder else None
         self._ahead: Optional[ReadAhead] = None
-        self.read_nodes = read_nodes
-        self.known_ring: Optional[Callable[[int], Optional[Followed]]] = nodes.ring if nodes is not None else None
-        """Returns a bin's ring if it was followed before: see Nodes.ring."""
-        self.node = self._node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
+        self.node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
         self._windows: Optional[_Windows] = None
         if window is not None:
             self._windows = _Windows(self, window, f"{self.mark}3{self.code}")
             self.node = self._windows.first
-        if nodes is not None:
-            self.node = nodes.node
-
-    @property
-    def after(self) -> Node:
-        """Returns the three words after the one at an address, as fast as possible; `node` may know free chunks
-        alone."""
-        return self._node if self._windows is None else self.node
 
     def let_go(self) -> None:
         """Drops windows before other lists are read: pages seen in a mapping no longer count as ours."""
@@ -98,9 +84,9 @@ class Memory:
             return None
 
     def few_words(self, address: int, count: int) -> Optional[Sequence[int]]:
-        """Returns up to three words, as fast as `after`."""
+        """Returns up to three words, as fast as `node`."""
         try:
-            return self.after(address - self.pointer_size)[:count]
+            return self.node(address - self.pointer_size)[:count]
         except MemoryReadError:
             return self.try_words(address, count)  # what follows may be where memory ends
 
@@ -129,10 +115,6 @@ class Memory:
             self._ahead = ReadAhead(self._threaded_fill, self.pointer_size)
         self._ahead.begin(end)
         return self._ahead
-
-    @property
-    def threads_may_read(self) -> bool:
-        return self._threaded_fill is not None
 
     def read_alone(self) -> None:
         """Stops reading ahead in a forked process: threads do not survive a fork, and the processors are busy."""

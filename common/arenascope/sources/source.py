@@ -18,8 +18,6 @@ from .target import (
     ByteOrder,
     Image,
     MemoryPiece,
-    Nodes,
-    ReadNodes,
     Region,
     RegisterSets,
     Target,
@@ -41,6 +39,8 @@ class Source(Image, ABC):
     page_size: int
     auxv: Mapping[int, int] = {}
     """The auxiliary vector, as far as it is known."""
+    memory_tid: Optional[int] = None
+    """As in Target."""
     machine: int = 0
     """The machine's number in an ELF header; 0: not known."""
 
@@ -122,8 +122,7 @@ class ImageTarget(AddressNames):
         self.window: Window = image.window
         self.pieces: Pieces = image.pieces
         self.stop_if_asked: Callable[[], None] = lambda: None
-        self.nodes: Optional[Nodes] = None
-        self.read_nodes: Optional[ReadNodes] = None
+        self.memory_tid = image.memory_tid
 
     def close(self) -> None:
         """Closes the image; nothing can be read from then on."""

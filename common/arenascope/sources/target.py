@@ -33,69 +33,6 @@ Words = tuple[int, int, int]
 """(size word, fd, bk) of a free chunk. A tuple, as there may be millions."""
 
 
-class Nodes(Protocol):
-    """The free chunks of a process: they are found while it runs, and read again in bulk while it is held."""
-
-    passed: set[int]
-    """Targets of links that were no free chunk of the heaps at that time, and may have become one."""
-
-    def __len__(self) -> int: ...
-    def __contains__(self, chunk: int) -> bool: ...
-
-    def node(self, chunk: int) -> Words:
-        """Returns a chunk's words; MemoryReadError."""
-
-    def add(self, chunk: int) -> Optional[Words]:
-        """Reads one more, and keeps it; None if it cannot be read."""
-
-    def add_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
-        """Reads some more, and keeps them; None for those that cannot be read."""
-
-    def add_rings(self, rings: Mapping[int, Followed], flags: int) -> None:
-        """Keeps the chunks of these rings, by their bins, before any other; `flags` are in each size word."""
-
-    def ring(self, head: int) -> Optional[Followed]:
-        """Returns that bin's ring if every word of it is as it was when it was added; None otherwise."""
-
-    @property
-    def read_nodes(self) -> ReadNodes: ...
-
-    @property
-    def read_pair(self) -> ReadPair: ...
-
-    def read_many(self, chunks: Sequence[int]) -> Sequence[Optional[Words]]:
-        """Reads some more; None for those that cannot be read."""
-
-    def read_again(self) -> Iterator[int]:
-        """Reads all of them again and yields those that have changed. From then on these reads answer for them."""
-
-    def cut_short(self) -> None:
-        """Records that HoldOver came before all were read: asking for any other raises HoldOverUnread."""
-
-
-class Followed(NamedTuple):
-    """The chunks in a bin's ring, in order."""
-
-    addresses: array[int]
-    sizes: array[int]
-
-
-class NodeWords(NamedTuple):
-    """The words of many free chunks, in order; 0 for what could not be read."""
-
-    raws: Sequence[int]
-    """Size words."""
-    forward: Sequence[int]
-    backward: Sequence[int]
-
-
-ReadNodes = Callable[["array[int]"], NodeWords]
-"""Reads the three words of a free chunk at each of these places, in few system calls."""
-ReadPair = Callable[[int, int], Sequence[int]]
-"""Reads the three words of a free chunk at these two places, one chunk after the other; 0 for what could not be
-read."""
-
-
 class Watched(NamedTuple):
     """A file that an epoll instance watches, and the word that the kernel keeps for its events (epoll_data)."""
 
@@ -433,12 +370,8 @@ class Target(Protocol):
         """Reads all of it, or raises MemoryReadError."""
 
     @property
-    def nodes(self) -> Optional[Nodes]:
-        """Its free chunks, if they are read in bulk."""
-
-    @property
-    def read_nodes(self) -> Optional[ReadNodes]:
-        """Reads many chunks at once; None if single reads are as cheap, or the only way."""
+    def memory_tid(self) -> Optional[int]:
+        """The thread by which the kernel reads its memory; None if it is no process of this machine."""
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block`, perhaps only up to the end of the mapping, and returns how many bytes. MemoryReadError if

@@ -81,7 +81,6 @@ if TYPE_CHECKING:
     from ...base.model import Means
     from ...glibc.find.inside_malloc import StackFrame
     from ...present.json_documents.record import Document
-    from ...session.before_hold import Reads
     from ...session.session import Session
     from ...sources.target import Target, ThreadInfo
 
@@ -218,13 +217,11 @@ class Context:
         door: Door,
         options: argparse.Namespace,
         opened: Optional[Session] = None,
-        reads: Optional[Reads] = None,
+        lists: bool = False,
         copies: Optional[ExitStack] = None,
     ) -> None:
-        """`reads`: see Command.reads; `copies`: another context's copies, which that context closes."""
-        self._reads = reads
-        self._first: Optional[Session] = None
-        """The session that read the target while it was held."""
+        """`lists`: see Command.lists; `copies`: another context's copies, which that context closes."""
+        self._lists = lists
         self.door = door
         self.options = options
         self.seen: Optional[Target] = opened.target if opened is not None else None
@@ -244,21 +241,22 @@ class Context:
     @property
     def target(self) -> Target:
         if self.seen is None:
-            self.seen = target = self.door.target()
-            if self._reads is not None and target.nodes is not None:
-                from ...session.before_hold import read_held
+            if self._lists:
+                from ...session.resident import look_up
 
-                self._first = read_held(target, target.nodes, self.options.libc, self._reads)
-                self.door.release()
+                self.door.before_hold(lambda target: look_up(target, self.options.libc))
+            self.seen = self.door.target()
         return self.seen
 
     @property
     def session(self) -> Session:
         if self.opened is None:
             self.opened = self.open_session(self.target)
-            if self._first is not None and self._first.so_far.mmapped is not None:
-                # these blocks are found page by page, independent of any list, so that they need not be searched again
-                self.opened.so_far.mmapped = self._first.so_far.mmapped
+            if self._lists and self.door.lets_go and self.target.kind == "live":
+                from ...session.resident import read_lists
+
+                read_lists(self.opened)
+                self.door.release()
         return self.opened
 
     def open_session(self, target: Target) -> Session:
@@ -278,7 +276,7 @@ class Context:
 
     def renew(self) -> None:
         """Forgets all that was read, after the process has run."""
-        self.seen = self.opened = self._first = None
+        self.seen = self.opened = None
 
     @property
     def user_data(self) -> UserData:
@@ -330,12 +328,8 @@ class Command(NamedTuple):
     """An empty line in a debugger must not repeat it."""
     optional_subject: bool = False
     """In the shell, it can work on files of its own without a process or core."""
-    reads: Optional[Reads] = None
-    """For a command that follows the lists of free chunks but walks no heap: what else it reads (a function of
-    session/before_hold.py). The lists are found before a process is held, and the process is let go once all was
-    read."""
-    lists: Options = always
-    """Whether `reads` applies with these options."""
+    lists: Options = never
+    """Whether it follows the lists of free chunks and walks no heap: a process is let go once these were read."""
     whole: Options = never
     """Whether a partial answer would be worthless, so that a process may be held for longer."""
     sweeps: Options = never
@@ -346,10 +340,6 @@ class Command(NamedTuple):
     def name(self) -> str:
         """The function's name without `_command`."""
         return self.function.__name__.removesuffix("_command")
-
-    def reads_first(self, options: argparse.Namespace) -> Optional[Reads]:
-        """The function that reads while the process is held, so that it can be let go then; None: there is none."""
-        return self.reads if self.lists(options) else None
 
     def outline(self, also: Sequence[ArgumentGroup] = ()) -> Outline:
         groups = (ArgumentGroup("options", self.arguments), ArgumentGroup("options of every command", COMMON))
@@ -436,7 +426,7 @@ def document(command: Command, options: argparse.Namespace, door: Door) -> Docum
 @contextmanager
 def look(command: Command, options: argparse.Namespace, door: Door) -> Iterator[tuple[Context, Answer]]:
     """Runs a command, and yields its context and answer."""
-    with Context(door, options, reads=command.reads_first(options)) as context:
+    with Context(door, options, lists=command.lists(options)) as context:
         yield context, command.function(context)
 
 

@@ -26,7 +26,6 @@ from ...session.session import Session
 from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.save_image import CoreWriter
 from ...sources.live.cgroups import memory_left
-from ...sources.live.predicted_hold import IN_A_SECOND, SMALL, time_to_copy
 from ...sources.live.process import ProcessImage
 from ...sources.live.save_process import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
@@ -47,9 +46,10 @@ BESIDE, BESIDE_AT_MOST = 64 << 20, 256 << 20
 WITHOUT = "arenas, bins, trim and report need neither a copy nor much memory"
 COPIED_MEANWHILE = 4
 """A copy reads so many bytes while a sweep goes through one byte of a heap."""
-PLENTY = 2
-"""The hold limit must be so many times what a copy will take: half a sweep still tells something, half a copy
-nothing."""
+IN_A_SECOND = 1 << 30
+"""Even a busy machine copies so much in a second."""
+SMALL = 256 << 20
+"""Smaller processes are copied in a short time on any machine."""
 FOLLOWED_UNASKED, BLOCKS_UNASKED = 128 << 20, 200_000
 """A core up to this size, in bytes and in blocks, is searched for pointers without an option."""
 
@@ -184,8 +184,7 @@ def tells_types(target: Target) -> bool:
 def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:
     allowed = getattr(context.options, "hold_at_most", None)
     seconds = HOLD if allowed is None else allowed
-    hold = time_to_copy(process, size)
-    return PLENTY * hold.seconds <= seconds if hold is not None else size <= IN_A_SECOND * seconds
+    return size <= IN_A_SECOND * seconds
 
 
 def looked(context: Context) -> CopiedImage:

@@ -234,11 +234,11 @@ def _stopped(said: Statement) -> str:
 
 
 def _hold_over(said: Statement) -> str:
-    seconds, foretold = (float(said.figures.get(f"{each}milliseconds") or 0) / 1000 for each in ("", "foretold_"))
+    seconds = float(said.figures["milliseconds"] or 0) / 1000
     if LEFT_OUT in said.names:
         return (
             f"this answer is without {said.names[LEFT_OUT]}: to copy the process takes longer than the {seconds:g} s "
-            f"for which it may be held ({allows_more(seconds, foretold)})"
+            f"for which it may be held ({allows_more(seconds)})"
         )
     return (
         f"the process was let go after {seconds:g} s, the limit: what was not read by then is missing "

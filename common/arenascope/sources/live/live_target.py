@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ..elf.address_names import AddressNames
 from ..elf.registers import ThreadRecord, thread_from_record
 from ..shell_target import ShellTarget
-from ..target import NodeWords, RegisterSets, ThreadInfo
-from .bulk_reads import NodeReader
+from ..target import RegisterSets, ThreadInfo
 from .process import ProcessImage
 
 if TYPE_CHECKING:
@@ -36,8 +33,6 @@ class ProcessTarget(ShellTarget):
         self._threads: Optional[dict[int, ThreadInfo]] = None
         self._elsewhere: set[int] = set()
         """Threads in `_threads` that have run since."""
-        self._reader = NodeReader(process.memory_tid, process.pointer_size)
-        self._reader.load()
 
     def look(self, freeze: Optional[Freeze]) -> None:
         """Starts a look, with the process held by `freeze` or running on: symbols stay, mappings are read again.
@@ -51,13 +46,11 @@ class ProcessTarget(ShellTarget):
             # debug information takes seconds to read: that is done for a copy
             self._reads_types = False
             freeze.on_end(self._process.give_up)
-            if self.nodes is None and self._process.byte_order == sys.byteorder:
-                self.read_nodes = self._reader.read
 
     def heed(self, freeze: Freeze) -> None:
         """Makes reads raise HoldOver once, when the process was held for as long as it may be. What was read until then
         is the answer, and part of the time is kept for everything else that it needs."""
-        read, fill, read_nodes = self.read, self.fill, self.read_nodes
+        read, fill = self.read, self.fill
 
         def is_over() -> bool:
             return self.image.cut is None and freeze.is_over()
@@ -81,15 +74,8 @@ class ProcessTarget(ShellTarget):
                 raise MemoryReadError(address, len(block))
             return fill(address, block)
 
-        def nodes_on(places: array[int]) -> NodeWords:
-            if is_over() or read_nodes is None:
-                # zeros are no chunk's words: each chunk is then read singly, which raises HoldOver as above
-                nothing = array("Q", bytes(8 * len(places)))
-                return NodeWords(nothing, nothing, nothing)
-            return read_nodes(places)
-
         self.read, self.fill, self.threaded_fill = read_on, fill_on, fill_ahead
-        self.read_nodes = nodes_on if read_nodes is not None else None
+        self.stop_if_asked = heed
 
     def moved(self, tid: Optional[int] = None) -> None:
         """Records that the process ran for a while, or only this thread of it: its mappings changed, and its threads

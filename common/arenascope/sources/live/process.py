@@ -36,6 +36,7 @@ class ProcessImage(Source):
 
     kind = "live"
     pid: int
+    memory_tid: int
     _mem = -1
     _maps = b""
     _regions: Sequence[target.Region] = ()
@@ -45,8 +46,6 @@ class ProcessImage(Source):
     """Whether there is too little memory for a copy."""
     room: Optional[MemoryWriter] = None
     """Memory reserved for a copy before the process is held."""
-    read_times: Optional[Sequence[float]] = None
-    """See predicted_hold.py."""
     is_spared = False
     """Whether it is not copied, for lack of room: only slow parts of an answer need a copy."""
     _over: Optional[TargetError] = None

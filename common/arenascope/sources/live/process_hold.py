@@ -160,6 +160,7 @@ class Freeze:
         had ended before."""
         if self._lost:
             raise self._lost
+        self._until = float("inf")
         if not self._guard:
             return 0.0
         try:
