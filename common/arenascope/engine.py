@@ -418,7 +418,7 @@ class EngineImage(_Owned):
         call, given = _Call(), _Given(3)
         rows = array("Q", [number for each in starts.values() for number in each])
         layout = (ctypes.c_uint64 * 4)(*rules)
-        threads = processors() if size >= AT_ONCE else 1
+        threads = background.processors() if size >= AT_ONCE else 1
         ended = None
         arguments = (pid, call.table(rows, len(starts)), ctypes.byref(layout), threads, CONTROL, given.argument)
         try:

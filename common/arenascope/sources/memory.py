@@ -116,10 +116,6 @@ class Memory:
         self._ahead.begin(end)
         return self._ahead
 
-    def read_alone(self) -> None:
-        """Stops reading ahead in a forked process: threads do not survive a fork, and the processors are busy."""
-        self._threaded_fill = None
-
     @cached_property
     def _buffer(self) -> tuple[memoryview, memoryview]:
         data = memoryview(bytearray(self.BLOCK))
