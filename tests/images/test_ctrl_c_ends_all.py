@@ -43,6 +43,8 @@ def pressed(self, *_):
     time.sleep(1)
 
 GdbChild.ask = pressed
+# one look after the other
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 __main__.run()
 """
 
