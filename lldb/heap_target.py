@@ -80,7 +80,6 @@ class LldbTarget(DebuggedTarget):
         super().__init__(self._open_image(), _machine(target.GetTriple()))
         self.types = types(self) if asks_for_types() else None
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
-        self.threaded_fill = None  # only the thread that runs the command may ask for Ctrl-C
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.window = _interruptible(self.window, debugger, READS_BETWEEN_QUESTIONS)
         self.stop_if_asked = _interruptible(self.stop_if_asked, debugger, 1)

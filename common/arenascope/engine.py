@@ -34,6 +34,8 @@ AT_ONCE = 32 << 20
 """A call that looks at less than that is over before anybody could see its progress."""
 FEW_STEPS = 1 << 18
 NOBODY = -1
+LAST = (1 << 63) - 1
+"""No process has memory behind it; a damaged heap may claim it."""
 
 Buffer = Union["array[int]", bytearray, memoryview]
 
@@ -437,6 +439,24 @@ class EngineImage(_Owned):
         odd, unread = (frozenset(head for head in states if states[head] == state) for state in (ODD, UNREAD))
         return FollowedLists(whole, odd, unread, ended)
 
+    def chunks_from(self, start: int, until: int, limit: int, least: int, watched: Buffer) -> FollowedChunks:
+        """Follows size words, as long as chunks begin in front of `until`, and with a whole word in front of `limit`;
+        no more than some 100,000. `watched` are chunks in order."""
+        import ctypes
+
+        self._stop_if_asked()
+        call, given, ended = _Call(), _Given(4), (ctypes.c_uint64 * 2)()
+        numbers = [ctypes.c_uint64(min(each, LAST)) for each in (start, until, limit)]
+        self._call("chunks", *numbers, least, call.table(watched), given.argument, ctypes.byref(ended))
+        return FollowedChunks(
+            given.view("Q"),
+            dict(struct.iter_unpack("=QQ", given.view("B", 16, at=1))),
+            given.view("B", 24, at=2).cast("Q"),
+            [*struct.iter_unpack("=QQ", given.view("B", 16, at=3))],
+            end=ended[0],
+            broken=bool(ended[1]),
+        )
+
     def make_blocks(self, others: Sequence[tuple[int, int, int]], beyond: int) -> int:
         """Makes the table of live blocks, of all sweeps and of (start, last address, size) of `others`; the others'
         ends are `beyond` behind their starts and sizes. Returns how many were left out, as another one lies there."""
@@ -595,6 +615,23 @@ class Stretch(NamedTuple):
     """Bits that no size word of this heap has."""
     main: int
     """1: it is the main arena's."""
+
+
+class FollowedChunks(NamedTuple):
+    """Adjacent chunks."""
+
+    raws: memoryview
+    """Their size words."""
+    counts: dict[int, int]
+    """How many have each size word."""
+    free: memoryview
+    """Three numbers for the end of each free chunk: which size word stands there, its address, and the word in front of
+    it."""
+    marks: list[tuple[int, int]]
+    """(index, address) of those that were watched for."""
+    end: int
+    broken: bool
+    """The word at the end is no chunk's, or cannot be read."""
 
 
 NO_CHUNK, UNREADABLE, WRONG_FLAGS, TOO_LONG = range(1, 5)

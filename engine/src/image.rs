@@ -205,6 +205,7 @@ impl Image {
     }
 
     /// So many bytes from an address on, few enough for the cursor; None where not all can be read.
+    #[inline]
     pub fn bytes_at<'a, 'c>(&'a self, address: u64, size: usize, cursor: &'c mut Cursor<'a>) -> Option<&'c [u8]> {
         let within = address.wrapping_sub(cursor.start);
         let has_all = within < cursor.size && within + size as u64 <= cursor.size;

@@ -224,6 +224,26 @@ pub unsafe extern "C" fn arenascope_follow(
     })
 }
 
+/// See `sweep::follow`: size words, rows of `Count`, `End` and `Mark`; where it ended, and 1 where no chunk is there.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_chunks(
+    engine: &Engine,
+    start: u64,
+    until: u64,
+    limit: u64,
+    least: u32,
+    watched: &Table,
+    to: &mut [Given; 4],
+    ended: &mut [u64; 2],
+) -> i32 {
+    guarded(|| {
+        let trail = sweep::follow(&engine.image, start, until, limit, u64::from(least), watched.of())?;
+        *to = [Given::of(trail.raws), Given::of(trail.counts), Given::of(trail.free), Given::of(trail.marks)];
+        *ended = [trail.end, u64::from(trail.broken)];
+        Ok(())
+    })
+}
+
 /// Makes the table of blocks of all sweeps and of `others`, rows of `Mapped`: see `Blocks::of_sweep`.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_swept(

@@ -1,7 +1,7 @@
 //! Sweeps heaps into the table of live blocks: follows size words from chunk to chunk, as long as they are chunks'. What
 //! stands where they are not the caller finds out, and has the sweep go on behind it.
 
-use crate::failure::{push, with_room, Control, Failure, Result};
+use crate::failure::{copied, push, with_room, Control, Failure, Result};
 use crate::image::{in_threads, Cursor, Image, Span};
 
 /// Flags of a size word.
@@ -9,6 +9,8 @@ const PREV_INUSE: u64 = 1;
 const NON_MAIN_ARENA: u64 = 4;
 const FLAGS: u64 = 7;
 const STEPS: usize = 1 << 14;
+/// Chunks that are followed at once.
+const MOST_CHUNKS: usize = 1 << 17;
 
 /// Why a sweep stopped.
 pub const AT_LIMIT: u64 = 0;
@@ -158,6 +160,83 @@ fn sweep_one(
     }
     let stopped = Stopped { position, reason, raw: raw.unwrap_or(0) };
     Ok((walk.swept, walk.besides, stopped))
+}
+
+/// How many chunks have this size word.
+#[repr(C)]
+pub struct Count {
+    pub raw: u64,
+    pub chunks: u64,
+}
+
+/// The end of a free chunk: which size word stands there, and what stands in front of it, the size once more.
+#[repr(C)]
+pub struct End {
+    pub index: u64,
+    pub address: u64,
+    pub foot: u64,
+}
+
+/// A chunk that was watched for.
+#[repr(C)]
+pub struct Mark {
+    pub index: u64,
+    pub address: u64,
+}
+
+/// Adjacent chunks by their size words.
+#[derive(Default)]
+pub struct Trail {
+    pub raws: Vec<u64>,
+    pub counts: Vec<Count>,
+    pub free: Vec<End>,
+    pub marks: Vec<Mark>,
+    /// Where the last one ends.
+    pub end: u64,
+    /// The word there is no chunk's, or cannot be read.
+    pub broken: bool,
+}
+
+/// Follows size words from `start` on, as long as chunks begin in front of `until`, and with a whole word in front of
+/// `limit`: `MOST_CHUNKS` of them at most. `watched` are chunks in order.
+pub fn follow(image: &Image, start: u64, until: u64, limit: u64, least: u64, watched: &[u64]) -> Result<Trail> {
+    if least < 2 * image.word || limit > u64::MAX / 2 || until > limit {
+        return Err(Failure::BadInput);
+    }
+    let mut cursor = Cursor::new()?;
+    let mut trail = Trail { end: start, ..Trail::default() };
+    let mut next = watched.partition_point(|chunk| *chunk < start);
+    while trail.end < until && trail.end + image.word <= limit && trail.raws.len() < MOST_CHUNKS {
+        let position = trail.end;
+        let words = image.bytes_at(position, 2 * image.word as usize, &mut cursor);
+        let (foot, raw) =
+            words.map_or((None, None), |two| (image.decoded(two), image.decoded(&two[image.word as usize..])));
+        let Some(raw) = raw.filter(|raw| *raw >= least) else {
+            trail.broken = true;
+            break;
+        };
+        let index = trail.raws.len() as u64;
+        if raw & PREV_INUSE == 0 {
+            push(&mut trail.free, End { index, address: position, foot: foot.unwrap_or(0) })?;
+        }
+        while watched.get(next).is_some_and(|chunk| *chunk < position) {
+            next += 1;
+        }
+        if watched.get(next) == Some(&position) {
+            push(&mut trail.marks, Mark { index, address: position })?;
+        }
+        push(&mut trail.raws, raw)?;
+        trail.end = position.saturating_add(raw & !FLAGS);
+    }
+    let mut sorted = copied(&trail.raws)?;
+    sorted.sort_unstable();
+    for raw in sorted {
+        match trail.counts.last_mut() {
+            Some(count) if count.raw == raw => count.chunks += 1,
+            _ => push(&mut trail.counts, Count { raw, chunks: 1 })?,
+        }
+    }
+    Ok(trail)
 }
 
 /// Sweeps stretches of heaps: the live blocks of each, what else in them is not free, and where each sweep stopped.

@@ -15,7 +15,7 @@ use arenascope::image::{Image, Piece, Span};
 use arenascope::ownership::{ownership, Tree};
 use arenascope::pages::{pages, Join, Rules};
 use arenascope::stale::{Excluded, Stale};
-use arenascope::sweep::{sweep, Chunks, Listed, Stretch};
+use arenascope::sweep::{self, sweep, Chunks, Listed, Stretch};
 
 /// Numbers that look random and are the same each time.
 struct Random(u64);
@@ -228,6 +228,11 @@ fn any_heap_is_swept_and_ends() {
             assert!(*start >= one + 16 && start - 16 + bytes <= other && !listed.contains(&(start - 16)));
         }
         assert!(besides.iter().all(|span| span.start >= one && span.end <= other));
+        let trail = sweep::follow(&image, one, other, base + size, 32, &listed).expect("any heap");
+        assert!(trail.broken || trail.end >= other.min(base + size - 7));
+        assert_eq!(trail.counts.iter().map(|count| count.chunks).sum::<u64>(), trail.raws.len() as u64);
+        assert!(trail.free.iter().all(|end| trail.raws[end.index as usize] & 1 == 0));
+        assert!(trail.marks.iter().all(|mark| listed.contains(&mark.address)));
         let mapped = [Mapped { start: base + 16, end: base + 24, size: 32 }];
         let (blocks, _) = Blocks::of_sweep(swept, &mapped, -8, &Control::default()).expect("blocks");
         assert!(blocks.starts.windows(2).all(|two| two[0] < two[1]));

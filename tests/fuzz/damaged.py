@@ -77,8 +77,6 @@ class DamagedTarget:
                     raise
                 size //= 2
 
-    threaded_fill = None
-
     def window(self, address: int) -> Optional[View]:
         return None
 

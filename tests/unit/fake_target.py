@@ -140,7 +140,6 @@ class FakeTarget:
         block[: max(size, 1)] = self.read(address, max(size, 1))
         return size
 
-    threaded_fill = None
     types: Optional[TypeSource] = None
     memory_tid: Optional[int] = None
 

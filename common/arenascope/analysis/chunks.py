@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from itertools import compress, islice
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import ChunkRun, Piece, Tally
@@ -89,11 +88,7 @@ class SweepSums:
     def add_run(self, run: ChunkRun) -> None:
         batch, raws = self._batch, run.raws
         batch.all.update(run.counts)
-        # a chunk's own state stands in the word after it
-        clear = {raw for raw in run.counts if not raw & PREV_INUSE}
-        batch.free.update(compress(raws, map(clear.__contains__, islice(raws, 1, None))))
-        if not run.follow & PREV_INUSE:
-            batch.free[raws[-1]] += 1
+        batch.free.update(raws[at - 1] for at in run.free.indexes if at)
         for index, chunk in run.marks:
             batch.met += 1
             if run.after(index) & PREV_INUSE:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from itertools import accumulate
 from typing import Iterable, Iterator, Optional, Sequence
 
 from ..base.model import ChunkRun, Heap, Piece, Range
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..glibc.sweep import free_chunks
 from ..sources.target import Span
 from .trim import Chunk
 
@@ -125,20 +125,15 @@ class Strip:
     def add_run(self, run: ChunkRun) -> None:
         """Adds a run of chunks, all as used at first: only the free and listed ones are then visited one by one."""
         self.add("used", run.address, run.bytes)
-        sizes = [raw & ~SIZE_BITS for raw in run.raws]
-        starts = list(accumulate(sizes, initial=run.address))
-        # a chunk's own state stands in the word after it
-        ends = [at for at, raw in enumerate(run.raws) if not raw & PREV_INUSE and at]
-        if not run.follow & PREV_INUSE:
-            ends.append(len(sizes))
-        if ends:
-            self._add_free([(starts[at - 1], sizes[at - 1]) for at in ends])
+        chunks = free_chunks(run)
+        if chunks:
+            self._add_free(chunks)
         for at, chunk in run.marks:
             self.met += 1
             if run.after(at) & PREV_INUSE:
-                start = chunk - self.heap.address
-                self._spread(self._layer("used"), start, sizes[at], -1)
-                self._spread(self._layer("cached"), start, sizes[at], 1)
+                start, size = chunk - self.heap.address, run.raws[at] & ~SIZE_BITS
+                self._spread(self._layer("used"), start, size, -1)
+                self._spread(self._layer("cached"), start, size, 1)
 
     def _add_free(self, chunks: Sequence[Chunk]) -> None:
         """Moves chunks from used to free. One loop without calls: there may be a million."""

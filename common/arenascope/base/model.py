@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Mapping, NamedTuple, Optional, Sequence, Union, cast
 
 
@@ -163,13 +164,19 @@ class Ends(NamedTuple):
     indexes: list[int]
     """Indexes of the size words there, among the run's; for the last chunk, the number of these."""
     addresses: list[int]
-    feet: list[Optional[int]]
-    """prev_size there; None if it cannot be read."""
+    feet: list[int]
+    """prev_size there; 0 if it cannot be read."""
 
-    def add(self, indexes: Sequence[int], addresses: Sequence[int], feet: Sequence[Optional[int]]) -> None:
+    def add(self, indexes: Sequence[int], addresses: Sequence[int], feet: Sequence[int]) -> None:
         self.indexes.extend(indexes)
         self.addresses.extend(addresses)
         self.feet.extend(feet)
+
+    def cut(self, last: int) -> None:
+        """Leaves out what lies behind this size word."""
+        left = bisect_right(self.indexes, last)
+        for each in self:
+            del each[left:]
 
 
 class ChunkRun(NamedTuple):
@@ -185,8 +192,7 @@ class ChunkRun(NamedTuple):
     """The number of chunks with each size word."""
     marks: Sequence[tuple[int, int]]
     """(index among the words, address) of the chunks that were watched for."""
-    free: Optional[Ends] = None
-    """None if it was not asked for."""
+    free: Ends
 
     def after(self, index: int) -> int:
         """The size word after a chunk: it holds the chunk's own state."""

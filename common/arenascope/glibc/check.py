@@ -266,8 +266,8 @@ class BinCheck:
         for place, chunk in enumerate(leaders):
             self._skip(chunk, leaders[(place + 1) % len(leaders)], leaders[place - 1])
 
-    def _skip_links(self, chunk: int) -> Optional[tuple[int, ...]]:
-        return self.memory.try_words(chunk + 4 * self.layout.word, 2)
+    def _skip_links(self, chunk: int) -> Optional[Sequence[int]]:
+        return self.memory.few_words(chunk + 4 * self.layout.word, 2)
 
     def _no_skip(self, chunk: int) -> None:
         links = self._skip_links(chunk)
@@ -397,9 +397,6 @@ IN_FRONT = {"fast": "prev-inuse-of-fast", "tcache": "prev-inuse-of-cached"}
 """The rule that is broken if a listed chunk no longer looks in use, by the list that names it."""
 OVERLAPS = {"fast": "overlaps-fast", "tcache": "overlaps-cached", "binned": "overlaps-binned"}
 
-CLOSE, MOST_NEAR = 4096, 64 << 10
-"""prev_size words within so many bytes are read at once; and the most bytes of such a read."""
-
 
 class _Wrong(NamedTuple):
     """The rule that a size word breaks, how it breaks it, and what would be valid."""
@@ -440,10 +437,6 @@ class ChunkCheck:
         self._forgotten: list[tuple[int, int]] = []
         """Chunks in caches and fastbins where no headers were read."""
         self.wanted = NON_MAIN_ARENA if not header.main else 0
-        self._near: tuple[int, bytes] = (0, b"")
-        """The place of the last read of prev_size words, and their bytes."""
-        self._swept = 0
-        """The end of what was read as chunks."""
         self.previous: Optional[tuple[int, int]] = None
         """The last chunk, and its end."""
 
@@ -470,7 +463,7 @@ class ChunkCheck:
         """Checks a run quickly, as nearly all are sound, and marks its chunks then. A binned chunk that is in use is
         found later: no free chunk was met there."""
         ends, raws, counts = run.free, run.raws, run.counts
-        if ends is None or (first and not raws[0] & PREV_INUSE):
+        if first and not raws[0] & PREV_INUSE:
             return False
         # that of a run's first chunk says how the chunk in front of it is
         skip = 1 if ends.indexes and not ends.indexes[0] else 0
@@ -493,8 +486,8 @@ class ChunkCheck:
     def _run(self, run: ChunkRun, first: bool) -> None:
         """Checks a run; `first`: nothing in front of it could be free."""
         chunk, raw = run.address, run.raws[0]
-        self._swept = run.address + run.bytes
         wanted, binned, met = self.wanted, self.binned, self.unmet.discard
+        feet = dict(zip(run.free.addresses, run.free.feet))
         if first and not raw & PREV_INUSE:
             self._say(chunk, "prev-inuse", "prev-inuse-of-first", size_word=raw)
         front = 0 if raw & PREV_INUSE else self._front_of(chunk) or 0
@@ -511,14 +504,14 @@ class ChunkCheck:
                 front = 0
             else:
                 met(chunk)
-                self._free(chunk, raw, size, following, front=front)
+                self._free(chunk, raw, size, following, front=front, foot=feet.get(chunk + size))
                 front = chunk
             chunk += size
             raw = following
         self.chunks += len(run.raws)
         self.previous = (chunk - size, chunk)
 
-    def _free(self, chunk: int, raw: int, size: int, following: int, front: int) -> None:
+    def _free(self, chunk: int, raw: int, size: int, following: int, front: int, foot: Optional[int]) -> None:
         """Checks a chunk that the header after it calls free."""
         end = chunk + size
         if chunk not in self.binned:
@@ -533,25 +526,9 @@ class ChunkCheck:
             self._say(chunk, "non-main-arena", "non-main-arena-in-bin", size_word=raw)
         if front and front in self.binned:
             self._say(chunk, "adjacent-free", "adjacent-free", front=front)
-        foot = self._foot(end)
-        if foot is not None and foot != size:
+        if foot not in (None, size) and self.memory.try_word(end) is not None:
             figures = {"bytes": size, "prev_size": foot}
             self._say(end, "prev-size", "prev-size", figures, culprit=chunk, front=chunk)
-
-    def _foot(self, at: int) -> Optional[int]:
-        """Reads the prev_size word. Where these lie close together, one read brings many: what was swept is read
-        again."""
-        word = self.memory.pointer_size
-        start, data = self._near
-        if not start <= at <= start + len(data) - word:
-            close = 0 <= at - start < 2 * len(data) + CLOSE
-            size = min(2 * len(data) + CLOSE, MOST_NEAR) if close else word
-            data = self.memory.try_read(at, max(word, min(size, self._swept - at))) or b""
-            self._near = at, data
-            if not data:
-                return None
-            start = at
-        return int.from_bytes(data[at - start : at - start + word], self.memory.byte_order)
 
     def _binned_yet_used(self, chunk: int, size: int, following: int) -> None:
         end = chunk + size

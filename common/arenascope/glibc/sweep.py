@@ -7,6 +7,8 @@ together are every byte of a heap. Chunks of thread caches and fastbins look use
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from functools import cached_property, reduce
@@ -32,7 +34,7 @@ from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .process_layout import Layout
 
 if TYPE_CHECKING:
-    pass
+    from ..engine import EngineImage
 
 MANY = 1 << 17
 """The most chunks followed at a time, however small."""
@@ -44,8 +46,8 @@ class ChunkTrail:
     """Adjacent chunks that were followed at once, by their size words."""
 
     def __init__(self) -> None:
-        self.raws: list[int] = []
-        self.counts: Counter[int] = Counter()
+        self.raws: Sequence[int] = ()
+        self.counts: Mapping[int, int] = {}
         """The number of chunks with each size word."""
         self.end = 0
         """The end of the last chunk."""
@@ -53,57 +55,80 @@ class ChunkTrail:
         """The size word there; None if it cannot be read."""
         self.broken = False
         """Whether that word is no chunk's."""
-        self.marks: list[tuple[int, int]] = []
+        self.marks: Sequence[tuple[int, int]] = ()
         """(index, address) of the chunks that were watched for."""
         self.free = Ends([], [], [])
         """The ends of chunks that the next size word marks as free."""
 
 
-class Follower:
+class Follower(ABC):
     """Follows size words from chunk to chunk, up to the last chunk's end at `limit`."""
 
-    feet = False
-    """Whether a trail's `free` is needed: it is computed while the words are at hand."""
-
-    def __init__(self, memory: Memory, least: int, start: int, limit: int, end: int, stops: Sequence[int]) -> None:
+    def __init__(self, memory: Memory, least: int, limit: int, end: int, stops: array[int]) -> None:
         """`least`: the size of the smallest chunk; `end`: the heap's; `stops`: chunks to watch for, by address."""
         self.memory = memory
         self.least = least
         self.limit = limit
         self.end = end
         self.stops = stops
-        # of top no more than its header: its pages may never have been touched
-        self._until = min(end, limit + 2 * memory.pointer_size)
-        self._ahead = memory.read_ahead(start, self._until)
-        self._are_large = False
-        """Whether the last chunks were large."""
 
     def follow(self, position: int, span: int) -> ChunkTrail:
         """Follows some `span` bytes of chunks, or fewer if something other than a chunk follows."""
-        word, start, trail = self.memory.pointer_size, position, ChunkTrail()
-        view: Sequence[int] = ()
-        index = 0
-        while position < self.limit and position - start < span and len(trail.raws) < MANY and not trail.broken:
+        trail = self._trail(position, min(position + span, self.limit))
+        if trail.end < self.end:
+            trail.follow = self.memory.try_word(trail.end + self.memory.pointer_size)
+            if not (trail.follow or 0) & PREV_INUSE:
+                trail.free.add([len(trail.raws)], [trail.end], [self.memory.try_word(trail.end) or 0])
+        return trail
+
+    @abstractmethod
+    def _trail(self, position: int, until: int) -> ChunkTrail:
+        """The chunks that begin before `until`, or the first of these; `follow` adds what is behind the last one."""
+
+
+class EngineFollower(Follower):
+    """Has the engine follow them."""
+
+    def __init__(self, engine: EngineImage, memory: Memory, least: int, limit: int, end: int, stops: array[int]):
+        super().__init__(memory, least, limit, end=end, stops=stops)
+        self._engine = engine
+
+    def _trail(self, position: int, until: int) -> ChunkTrail:
+        trail = ChunkTrail()
+        found = self._engine.chunks_from(position, until, self.limit, self.least, self.stops)
+        trail.raws, trail.counts, trail.marks = found.raws, found.counts, found.marks
+        trail.end, trail.broken = found.end, found.broken
+        trail.free.add(found.free[::3].tolist(), found.free[1::3].tolist(), found.free[2::3].tolist())
+        return trail
+
+
+class PlainFollower(Follower):
+    """Follows them in Python, through windows of the image's words."""
+
+    def __init__(self, memory: Memory, least: int, limit: int, end: int, stops: array[int]) -> None:
+        super().__init__(memory, least, limit, end=end, stops=stops)
+        # of top no more than its header: its pages may never have been touched
+        self._until = min(end, limit + 2 * memory.pointer_size)
+        self._are_large = False
+        """Whether the last chunks were large."""
+
+    def _trail(self, position: int, until: int) -> ChunkTrail:
+        word, trail = self.memory.pointer_size, ChunkTrail()
+        raws, counts, marks = list[int](), Counter[int](), list[tuple[int, int]]()
+        while position < until and len(raws) < MANY and not trail.broken:
             view = self._window(position)
             most = min(len(view), (self.limit - position) // word)
             if not most:
                 break
-            before = len(trail.raws)
-            index = self._step(view, most, position, trail)
-            # counted while the next block is being read
-            followed = trail.raws[before:]
-            trail.counts.update(followed)
-            if self.feet:
-                self._add_ends(trail.free, before, followed, view, position)
+            before = len(raws)
+            index = self._step(view, most, position, raws, marks)
+            followed = raws[before:]
+            counts.update(followed)
+            self._add_ends(trail.free, before, followed, view, position)
             trail.broken = index < most
             self._are_large = len(followed) * LARGE <= index * word
             position += index * word
-        trail.end = position
-        if position < self.end:
-            trail.follow = view[index] if index < len(view) else self.memory.try_word(position + word)
-            if self.feet and trail.follow is not None and not trail.follow & PREV_INUSE:
-                foot = view[index - 1] if 0 < index <= len(view) else self.memory.try_word(position)
-                trail.free.add([len(trail.raws)], [position], [foot])
+        trail.raws, trail.counts, trail.marks, trail.end = raws, counts, marks, position
         return trail
 
     def _add_ends(self, free: Ends, before: int, raws: Sequence[int], view: Sequence[int], position: int) -> None:
@@ -112,19 +137,16 @@ class Follower:
         # in words, as in the window
         places = accumulate([raw >> 3 for raw in raws] if word == 8 else [raw >> 3 << 1 for raw in raws], initial=0)
         ends = [(at, place) for at, raw, place in zip(count(before), raws, places) if not raw & PREV_INUSE]
-        feet: list[Optional[int]] = [view[place - 1] for _, place in ends]
+        feet = [view[place - 1] for _, place in ends]
         if ends and not ends[0][1]:
             # in front of the window
-            feet[0] = self.memory.try_word(position)
+            feet[0] = self.memory.try_word(position) or 0
         free.add([at for at, _ in ends], [position + place * word for _, place in ends], feet)
 
     def _window(self, position: int) -> Sequence[int]:
         """Returns the words from this chunk's size field on."""
         word = self.memory.pointer_size
         base = position + word
-        words = self._ahead.words_from(base) if self._ahead and not self._are_large else ()
-        if words:
-            return words
         most = -base % PAGE or PAGE if self._are_large else self.memory.BLOCK
         size = min(most, self._until - base) // word * word
         while size >= word:
@@ -135,9 +157,11 @@ class Follower:
                 size = size // 8 // word * word
         return ()
 
-    def _step(self, view: Sequence[int], count: int, position: int, trail: ChunkTrail) -> int:
+    def _step(
+        self, view: Sequence[int], count: int, position: int, words: list[int], marks: list[tuple[int, int]]
+    ) -> int:
         """Goes through a window, and stops at each chunk that is watched for; returns the index where it ended."""
-        word, least, words, stops = self.memory.pointer_size, self.least, trail.raws, self.stops
+        word, least, stops = self.memory.pointer_size, self.least, self.stops
         step = _step64 if word == 8 else _step32
         index, at = 0, bisect_left(stops, position)
         while at < len(stops) and index < count:
@@ -148,7 +172,7 @@ class Follower:
             if index < bound:
                 return index
             if index == bound:
-                trail.marks.append((len(words), stops[at]))
+                marks.append((len(words), stops[at]))
                 at += 1
             else:
                 # inside another chunk
@@ -265,7 +289,8 @@ class Sweep:
     """Yields everything between a heap's start and end, in order and without gaps: sizes sum to the heap's.
 
     `marked` are addresses, in order, whose chunks a run points out. `stretch` limits the sweep: it begins at a chunk,
-    or with the heap; the last piece ends past it if no chunk begins at its end. `feet`: see Run.free.
+    or with the heap; the last piece ends past it if no chunk begins at its end. `engine` has the heap's bytes; None: it
+    is swept in Python.
     """
 
     def __init__(
@@ -276,9 +301,9 @@ class Sweep:
         heap: Heap,
         findings: list[Finding],
         *,
-        marked: Sequence[int],
-        stretch: Optional[Span],
-        feet: bool,
+        marked: array[int],
+        stretch: Optional[Span] = None,
+        engine: Optional[EngineImage] = None,
     ) -> None:
         self.memory = memory
         self.layout = layout
@@ -290,17 +315,15 @@ class Sweep:
         """The end of the last chunk before top."""
         self.start = stretch.start if stretch else heap.address
         self.stop = min(stretch.end if stretch else heap.end, self.limit)
-        self._marked, self._feet = marked, feet
+        self._marked, self._engine = marked, engine
         self._span = SPAN
         self.wrong = IS_MMAPPED | layout.mask & ~SIZE_BITS | (NON_MAIN_ARENA if header.main else 0)
         """Bits that no chunk of this heap has in its size word."""
 
     @cached_property
     def _follower(self) -> Follower:
-        least, end = self.layout.min_size, self.heap.end
-        follower = Follower(self.memory, least, self.start, self.stop, end=end, stops=self._marked)
-        follower.feet = self._feet
-        return follower
+        where = self.memory, self.layout.min_size, self.stop, self.heap.end, self._marked
+        return PlainFollower(*where) if self._engine is None else EngineFollower(self._engine, *where)
 
     def pieces(self) -> Iterator[Piece]:
         position = self.start
@@ -346,10 +369,10 @@ class Sweep:
                 self._cut(trail, position)
             stub = self._stub(trail)
             if stub:
-                trail.raws.pop()
-                trail.follow = stub
+                trail.raws, trail.follow = trail.raws[:-1], stub
             if stub or not sound:
                 counts = Counter(trail.raws)
+                trail.free.cut(len(trail.raws))
             # one damage suggests more: do not read what follows repeatedly
             self._span = min(2 * self._span, SPAN) if sound else self.memory.BLOCK
             end, chunks = trail.end - (stub & ~SIZE_BITS), len(trail.raws)
@@ -363,7 +386,7 @@ class Sweep:
                     follow=trail.follow or 0,
                     counts=counts,
                     marks=marks,
-                    free=trail.free if sound and self._follower.feet else None,
+                    free=trail.free,
                 )
             if stub:
                 yield self._gap(end, trail.end, "fencepost")
@@ -394,8 +417,7 @@ class Sweep:
                 position += size
                 continue
             self.say_wrong(raw, position)
-            del trail.raws[index:]
-            trail.end, trail.follow = position, raw
+            trail.raws, trail.end, trail.follow = trail.raws[:index], position, raw
             return
 
     def say_wrong(self, raw: int, position: int) -> None:
@@ -461,6 +483,12 @@ def blocks(run: ChunkRun, listed: Mapping[int, str]) -> Iterator[Block]:
         previous = raw & ~SIZE_BITS
     if previous:
         yield chunk, previous, state(chunk, "used") if run.follow & PREV_INUSE else "free"
+
+
+def free_chunks(run: ChunkRun) -> list[tuple[int, int]]:
+    """(address, bytes) of a run's free chunks, in order."""
+    sizes = [run.raws[at - 1] & ~SIZE_BITS if at else 0 for at in run.free.indexes]
+    return [(end - size, size) for end, size in zip(run.free.addresses, sizes) if size]
 
 
 def listed_chunks(lists: Iterable[Sequence[Bin]]) -> dict[int, str]:

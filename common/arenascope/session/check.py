@@ -170,7 +170,7 @@ def _chunks(session: Session, arena: Arena, lists: BinCheck, outcome: Audit, met
     whole = all(each.whole for each in lists.broken)
     check = ChunkCheck(session.memory, session.layout, arena.header, lists.binned, listed=listed, lists_whole=whole)
     try:
-        check.run(metered(session.sweep(arena.header, feet=True), meter))
+        check.run(metered(session.sweep(arena.header), meter))
         hidden = check.hidden
         if hidden:
             check.find_hidden(hidden, session.sweep(arena.header))

@@ -5,6 +5,7 @@ It is made per command and dropped with it, so that a continued process is never
 
 from __future__ import annotations
 
+from array import array
 from functools import cache, cached_property, partial
 from typing import (
     TYPE_CHECKING,
@@ -15,6 +16,7 @@ from typing import (
 )
 
 from ..analysis.trim import ArenaUsage, arena_usage
+from ..base.errors import NoEngineError
 from ..base.meter import MakeMeter, unseen
 from ..base.model import (
     Arena,
@@ -31,7 +33,7 @@ from ..base.model import (
     ThreadCache,
 )
 from ..base.printable import one_line
-from ..engine import FollowedList, FollowedLists, ListStart
+from ..engine import EngineImage, FollowedList, FollowedLists, ListStart
 from ..glibc import arena, bins, mmapped, params, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.chunk import masked
@@ -43,7 +45,7 @@ from ..glibc.unknown_release.fitting_layout import settle, settle_release, with_
 from ..sources.elf.modules import bss_ends
 from ..sources.memory import Memory
 from ..sources.source import other_files
-from ..sources.target import PageUse, Region, Residency, Span, Target, ThreadInfo
+from ..sources.target import MemoryPiece, PageUse, Region, Residency, Span, Target, ThreadInfo, joined
 from .free_lists import follow_lists
 
 if TYPE_CHECKING:
@@ -102,14 +104,13 @@ class Session:
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
         # only a core is mapped here: elsewhere every such call would fail
         window = target.window if target.kind == "core" else None
-        size, order, ahead = target.pointer_size, target.byte_order, target.threaded_fill
+        size, order = target.pointer_size, target.byte_order
         self.memory = Memory(
             target.read,
             size,
             order,
             target.fill,
             window=window,
-            threaded_fill=ahead,
         )
         self.so_far = SoFar()
         self.findings: list[Finding] = []
@@ -414,24 +415,34 @@ class Session:
         return listed_chunks([*(lists.bins for lists in self.fastbins.values()), *(cache.bins for cache in caches)])
 
     @cached_property
-    def listed_order(self) -> Sequence[int]:
-        return sorted(self.listed)
+    def listed_order(self) -> array[int]:
+        return array("Q", sorted(self.listed))
 
-    def sweep(self, header: ArenaHeader, only: Optional[Heap] = None, feet: bool = False) -> Iterator[Piece]:
+    def sweep(self, header: ArenaHeader, only: Optional[Heap] = None) -> Iterator[Piece]:
         """Sweeps an arena, or one of its heaps, in address order. The result is not kept: it can be as large as the
         heap itself."""
         for part in self.heaps[header.index] if only is None else (only,):
             findings: list[Finding] = []
-            yield from self.sweep_part(header, part, None, findings, feet=feet)
+            marked, engine = self.listed_order, self.engine
+            sweep = Sweep(self.memory, self.layout, header, part, findings=findings, marked=marked, engine=engine)
+            yield from sweep.pieces()
             self.keep_findings(findings)
 
-    def sweep_part(
-        self, header: ArenaHeader, heap: Heap, stretch: Optional[Span], findings: list[Finding], feet: bool = False
-    ) -> Iterator[Piece]:
-        """Sweeps a heap, or a stretch of it, and adds findings to the list given."""
-        memory, layout, marked = self.memory, self.layout, self.listed_order
-        sweep = Sweep(memory, layout, header, heap, findings=findings, marked=marked, stretch=stretch, feet=feet)
-        return sweep.pieces()
+    @cached_property
+    def engine(self) -> Optional[EngineImage]:
+        """Has the bytes of all heaps; None where there is no engine, or only a debugger can read them."""
+        target, pieces = self.target, list[MemoryPiece]()
+        for start, end in joined(sorted((heap.address, heap.end) for heaps in self.heaps.values() for heap in heaps)):
+            found = target.pieces(start, end)
+            if found is None:
+                return None
+            pieces += found
+        try:
+            engine = EngineImage(target.pointer_size, target.byte_order, target.stop_if_asked)
+        except NoEngineError:
+            return None
+        engine.set_memory(pieces)
+        return engine
 
     def keep_findings(self, findings: Sequence[Finding]) -> None:
         """Keeps the findings from the sweep of one heap."""
@@ -499,10 +510,14 @@ def likely_chunks(session: Session, limit: int) -> int:
             if likely > limit:
                 return likely
             stretches = _samples(session, header, heap)
-            pieces = (piece for each in stretches for piece in session.sweep_part(header, heap, each, []))
-            chunks = sum(len(piece.raws) for piece in pieces if isinstance(piece, ChunkRun))
+            chunks = sum(_chunks_in(session, header, heap, each) for each in stretches)
             likely += chunks * heap.bytes // max(sum(each.bytes for each in stretches), 1)
     return likely
+
+
+def _chunks_in(session: Session, header: ArenaHeader, heap: Heap, stretch: Span) -> int:
+    sweep = Sweep(session.memory, session.layout, header, heap, findings=[], marked=array("Q"), stretch=stretch)
+    return sum(len(piece.raws) for piece in sweep.pieces() if isinstance(piece, ChunkRun))
 
 
 def _samples(session: Session, header: ArenaHeader, heap: Heap) -> list[Span]:

@@ -34,7 +34,6 @@ class RemoteImage(Source):
     """An image that only the debugger reaches: a process behind a remote stub, or a core whose file was not found."""
 
     page_size = 4096
-    threaded_fill = None
 
     def __init__(self, kind: str, pid: Optional[int], pointer_size: int, byte_order: ByteOrder, read: Read) -> None:
         """`read` is the debugger's own."""

@@ -9,7 +9,6 @@ from array import array
 from functools import cached_property
 from typing import Callable, Optional, Sequence
 
-from ..base.background import LONG, ReadAhead
 from ..base.errors import MemoryReadError
 from .target import ByteOrder, View, Words
 
@@ -34,7 +33,6 @@ class Memory:
         byte_order: ByteOrder,
         fill: Optional[Fill] = None,
         window: Optional[Window] = None,
-        threaded_fill: Optional[Fill] = None,
     ) -> None:
         self.read = read
         self.pointer_size = pointer_size
@@ -45,8 +43,6 @@ class Memory:
         self._word = struct.Struct(self.mark + self.code)
         self._u32 = struct.Struct(self.mark + "I")
         self._fill = fill if byte_order == sys.byteorder else None
-        self._threaded_fill = threaded_fill if byte_order == sys.byteorder else None
-        self._ahead: Optional[ReadAhead] = None
         self.node = _node_reader(read, f"{self.mark}3{self.code}", pointer_size)
         self._windows: Optional[_Windows] = None
         if window is not None:
@@ -106,15 +102,6 @@ class Memory:
             return self.as_words(self.read(address, min(size, self.BLOCK)))
         data, words = self._buffer
         return words[: self._fill(address, data[:size]) // self.pointer_size]
-
-    def read_ahead(self, start: int, end: int) -> Optional[ReadAhead]:
-        """Returns a reader for walking a long stretch; None if unavailable, or not worth it."""
-        if self._threaded_fill is None or end - start < LONG:
-            return None
-        if self._ahead is None:
-            self._ahead = ReadAhead(self._threaded_fill, self.pointer_size)
-        self._ahead.begin(end)
-        return self._ahead
 
     @cached_property
     def _buffer(self) -> tuple[memoryview, memoryview]:

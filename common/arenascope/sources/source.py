@@ -57,10 +57,6 @@ class Source(Image, ABC):
         block[:] = self.read(address, len(block))
         return len(block)
 
-    @property
-    def threaded_fill(self) -> Optional[Fill]:
-        return self.fill
-
     def window(self, address: int) -> Optional[View]:
         return None
 
@@ -118,7 +114,6 @@ class ImageTarget(AddressNames):
         self.machine = image.machine_name
         self.read: Read = image.read
         self.fill: Fill = image.fill
-        self.threaded_fill: Optional[Fill] = image.threaded_fill
         self.window: Window = image.window
         self.pieces: Pieces = image.pieces
         self.stop_if_asked: Callable[[], None] = lambda: None

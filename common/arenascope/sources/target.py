@@ -377,10 +377,6 @@ class Target(Protocol):
         """Reads into `block`, perhaps only up to the end of the mapping, and returns how many bytes. MemoryReadError if
         there are none."""
 
-    @property
-    def threaded_fill(self) -> Optional[Callable[[int, memoryview], int]]:
-        """A `fill` for another thread than the command's; None if only the debugger itself can read."""
-
     def window(self, address: int) -> Optional[View]:
         """Returns the image's bytes around `address`; None if it is not mapped here, as with a live process."""
 

@@ -97,7 +97,7 @@ class _HeapSweep:
     def __init__(self, session: Session, header: ArenaHeader, heap: Heap) -> None:
         self.findings: list[Finding] = []
         memory, layout = session.memory, session.layout
-        self.rules = Sweep(memory, layout, header, heap, self.findings, marked=(), stretch=None, feet=False)
+        self.rules = Sweep(memory, layout, header, heap, self.findings, marked=array("Q"))
         self.position = min(first_chunk(layout, header, heap), self.rules.limit)
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional, Sequence
 
-from ...base.errors import MemoryReadError
 from ..elf.address_names import AddressNames
 from ..elf.registers import ThreadRecord, thread_from_record
 from ..shell_target import ShellTarget
@@ -52,11 +51,8 @@ class ProcessTarget(ShellTarget):
         is the answer, and part of the time is kept for everything else that it needs."""
         read, fill = self.read, self.fill
 
-        def is_over() -> bool:
-            return self.image.cut is None and freeze.is_over()
-
         def heed() -> None:
-            if is_over():
+            if self.image.cut is None and freeze.is_over():
                 self.image.cut = freeze.cut
                 raise freeze.over()
 
@@ -68,13 +64,7 @@ class ProcessTarget(ShellTarget):
             heed()
             return fill(address, block)
 
-        def fill_ahead(address: int, block: memoryview) -> int:
-            if is_over():
-                # the waiting thread reads there again, and raises HoldOver in the command's own thread
-                raise MemoryReadError(address, len(block))
-            return fill(address, block)
-
-        self.read, self.fill, self.threaded_fill = read_on, fill_on, fill_ahead
+        self.read, self.fill = read_on, fill_on
         self.stop_if_asked = heed
 
     def moved(self, tid: Optional[int] = None) -> None:
