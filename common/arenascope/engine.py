@@ -234,6 +234,11 @@ class _Owned:
         self.lost = 0
         """Bytes that calls could not read, each time they tried."""
 
+    @property
+    def pointer(self) -> Any:
+        """For calls about something else, too."""
+        return self._handle.pointer
+
     def _call(self, name: str, *arguments: Any) -> None:
         _checked(getattr(_library(), f"arenascope_{name}")(self._handle.pointer, *arguments))
 
@@ -531,6 +536,25 @@ class EngineImage(_Owned):
         arguments = (call.spans(spans), background.processors(), CONTROL, given.argument)
         self._run("pointers", *arguments, meter=meter, size=self.bytes_in(spans))
         return struct.iter_unpack("=QQII", given.view("B", 24))
+
+    def insides(
+        self, table: EdgeTable, first: Buffer, marks: bytearray, mark: int
+    ) -> Iterator[tuple[int, int, int, int]]:
+        """Marks the blocks into which links of these lead that lead back, and what hangs on them; the same for what is
+        marked then. Returns the other pointers to the inside of blocks that were not marked: (address, value, edge, 0).
+        """
+        call, given = _Call(), _Given(1)
+        tables = (table.pointer, call.table(first), call.table(marks), mark)
+        self._run("insides", *tables, background.processors(), CONTROL, given.argument, size=len(first), at_once=1)
+        return struct.iter_unpack("=QQII", given.view("B", 24))
+
+    def leads_back(self, value: int, address: int) -> bool:
+        """Whether the word at an address, which has this value, leads to a link that leads back to it."""
+        import ctypes
+
+        said = ctypes.c_uint32()
+        self._call("leads_back", ctypes.c_uint64(value), ctypes.c_uint64(address), ctypes.byref(said))
+        return bool(said.value)
 
     def contents(self, low: int, high: int, data: Sequence[Span], meter: Meter) -> memoryview:
         """What each block holds, as in CONTENTS. Heaps lie from `low` to in front of `high`; `data` is what can be

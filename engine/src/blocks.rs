@@ -46,6 +46,8 @@ pub struct Blocks {
     pub ends: Vec<u64>,
     /// How much of the heap each takes.
     pub sizes: Vec<u64>,
+    /// The last address of all: a damaged block's end may be anywhere.
+    last: u64,
     /// Bits that are 0 in all starts: 3 or 4.
     shift: u32,
     tables: Vec<Table>,
@@ -71,7 +73,8 @@ impl Blocks {
             return Err(Failure::BadInput);
         }
         let shift = if starts.iter().all(|start| start % 16 == 0) { 4 } else { 3 };
-        let mut made = Blocks { starts, ends, sizes, shift, ..Blocks::default() };
+        let last = ends.iter().copied().max().unwrap_or(0);
+        let mut made = Blocks { starts, ends, sizes, last, shift, ..Blocks::default() };
         made.index(&mut Pace::new(control))?;
         Ok(made)
     }
@@ -241,10 +244,6 @@ impl Blocks {
 
     /// The first and the last address of all.
     pub fn extent(&self) -> (u64, u64) {
-        match self.starts.first() {
-            // a damaged block's end may be anywhere
-            Some(first) => (*first, self.ends.iter().copied().max().unwrap_or(*first)),
-            None => (1, 0),
-        }
+        self.starts.first().map_or((1, 0), |first| (*first, self.last))
     }
 }

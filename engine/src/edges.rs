@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::blocks::{Blocks, NONE};
 use crate::failure::{filled, joined, push, with_room, Control, Failure, Result};
 use crate::graph::Graph;
-use crate::image::{in_threads, Image, Span, Window};
+use crate::image::{in_threads, Buffer, Image, Span, Task, Window};
 use crate::stale::{Stale, COUNTS};
 
 /// An edge leads to the block whose number stands above these bits: to its inside; to past FRONT; from a word that can
@@ -121,17 +121,27 @@ pub fn pointers(
     control: &Control,
 ) -> Result<Vec<Found>> {
     let tasks = image.tasks(spans)?;
-    let parts = in_threads(&tasks, threads, |task, buffer| {
-        let mut finder = Finder::new(blocks, image.word);
-        let mut rows = Vec::new();
-        image.each_window(task, control, buffer, |window| {
-            finder.look(&window, |address, value, edge, _| {
-                push(&mut rows, Found { address, value, edge, span: task.span })
-            })
-        })?;
-        Ok(rows)
+    joined(in_threads(&tasks, threads, |task, buffer| pointers_of(image, blocks, task, |_| true, control, buffer))?)
+}
+
+/// Those of one part of a range whose edges are `wanted`.
+pub fn pointers_of(
+    image: &Image,
+    blocks: &Blocks,
+    task: &Task,
+    wanted: impl Fn(u32) -> bool,
+    control: &Control,
+    buffer: &mut Buffer,
+) -> Result<Vec<Found>> {
+    let mut finder = Finder::new(blocks, image.word);
+    let mut rows = Vec::new();
+    image.each_window(task, control, buffer, |window| {
+        finder.look(&window, |address, value, edge, _| match wanted(edge) {
+            true => push(&mut rows, Found { address, value, edge, span: task.span }),
+            false => Ok(()),
+        })
     })?;
-    joined(parts)
+    Ok(rows)
 }
 
 /// The edges of all blocks, which lie in these spans, and those of them that come from words that hold no pointers.

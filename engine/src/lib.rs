@@ -17,6 +17,7 @@ pub mod graph;
 pub mod groups;
 pub mod holders;
 pub mod image;
+pub mod insides;
 pub mod live;
 pub mod ownership;
 pub mod pages;
@@ -33,7 +34,7 @@ use crate::failure::{Control, Failure, Result};
 use crate::graph::{Further, Graph};
 use crate::groups::Groups;
 use crate::holders::{Held, Lead};
-use crate::image::{Image, Piece, Span};
+use crate::image::{Cursor, Image, Piece, Span};
 use crate::live::Lists;
 use crate::ownership::Tree;
 use crate::pages::{Join, Rules};
@@ -292,6 +293,35 @@ pub unsafe extern "C" fn arenascope_pointers(
     guarded(|| {
         let spans = spans.of::<Span>();
         *to = Given::of(edges::pointers(&engine.image, &engine.blocks, spans, threads as usize, control)?);
+        Ok(())
+    })
+}
+
+/// See `insides::insides`; `marks` are the caller's and change. Rows of `Found`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_insides(
+    engine: &Engine,
+    graph: &Graph,
+    first: &Table,
+    marks: &Table,
+    mark: u32,
+    threads: u32,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let Engine { image, blocks, .. } = engine;
+        let (first, marks, threads) = (first.of(), marks.of_mut(), threads as usize);
+        *to = Given::of(insides::insides(image, blocks, graph, first, marks, mark as u8, threads, control)?);
+        Ok(())
+    })
+}
+
+/// See `insides::leads_back`: 1 if it does.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_leads_back(engine: &Engine, value: u64, address: u64, to: &mut u32) -> i32 {
+    guarded(|| {
+        *to = u32::from(insides::leads_back(&engine.image, value, address, &mut Cursor::leaping()?));
         Ok(())
     })
 }

@@ -51,8 +51,7 @@ def length_of(named: NamedBlocks, block: int) -> int:
 
 def start_of(named: NamedBlocks, block: int) -> Optional[StartVariable]:
     """The variable from which a block is reached; None where its own vtable told what it is."""
-    way = _way(named, block)
-    number = named.parent[way[0]]
+    number = named.parent[_way(named, block)[0]] if named.parent else NOBODY
     return named.starts[-1 - number] if number != NOBODY else None
 
 

@@ -18,7 +18,7 @@ from .claims import CONTAINER, EXACT
 from .containers import LIBRARIES
 from .layouts import Layouts, TypeTable, Vtables
 from .memory_reader import MemoryReader
-from .named_blocks import ANY, NOBODY, NONE, At, NamedBlocks, NameNumbers
+from .named_blocks import ANY, NOBODY, At, NamedBlocks, NameNumbers
 from .object_words import ObjectWords
 from .rules import ProgramRules
 
@@ -117,7 +117,7 @@ def _samples(
     numbers = range(len(blocks)) if among is None else among
     found = {size: dict.fromkeys(starts) for size, starts in sizes.items()}
     for number in numbers[:: max(1, len(numbers) // PROBED)] if sizes else ():
-        if blocks.sizes[number] in found and named.name[number] == NONE:
+        if blocks.sizes[number] in found and named.name_of(number) is None:
             found[blocks.sizes[number]][blocks.starts[number]] = None
     return {size: [*starts][:: max(1, len(starts) // SAMPLED)] for size, starts in found.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from functools import cached_property
 from typing import Callable, Optional, Sequence
 
 from ...session.session import Session
@@ -56,8 +57,11 @@ class MemoryReader:
         self._within, self._unaligned = (1 << SHIFT) - 1, self.word_size - 1
         self._numbers = NUMBERS[self.word_size]
         self._half = 3 if self.word_size == 8 else 2
-        self.before = _search(blocks)
+
+    @cached_property
+    def before(self) -> Callable[[int], int]:
         """The last block that begins at or before an address; -1: none."""
+        return _search(self.blocks)
 
     def window(self, number: int) -> Sequence[int]:
         """The words of the numberth stretch of 16 KiB; empty where not all of it can be read."""

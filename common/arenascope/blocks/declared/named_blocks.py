@@ -69,8 +69,9 @@ class StartVariable(NamedTuple):
 class NamedBlocks:
     """Of each live block, by its number: its name, how strong the claim is, and the way to it."""
 
-    def __init__(self, blocks: LiveBlocks) -> None:
-        count = len(blocks)
+    def __init__(self, blocks: LiveBlocks, has_names: bool = True) -> None:
+        """Without names the arrays are empty: there may be millions of blocks."""
+        count = len(blocks) if has_names else 0
         self.blocks = blocks
         self.names: list[BlockName] = []
         self.steps: list[str] = []
@@ -95,7 +96,7 @@ class NamedBlocks:
         """Rules of the user's, and how many blocks each says something wrong of."""
 
     def name_of(self, block: int) -> Optional[BlockName]:
-        return self.names[self.name[block]] if self.name[block] >= 0 else None
+        return self.names[self.name[block]] if self.name and self.name[block] >= 0 else None
 
     def kind(self, block: int) -> Optional[Kind]:
         name = self.name_of(block)

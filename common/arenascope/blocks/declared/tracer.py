@@ -227,7 +227,8 @@ class Tracer:
         return found
 
     def _round(self, starts: Sequence[StartVariable], meter: Meter) -> NamedBlocks:
-        self._found = found = NamedBlocks(self._blocks)
+        begun, hiding = self._claimed_by_vtables()
+        self._found = found = NamedBlocks(self._blocks, has_names=bool(starts or begun or hiding))
         found.names, found.steps, found.starts = self._names.names, self._names.steps, starts
         found.damaged = self._words.damaged
         self._words.damaged.clear()
@@ -237,7 +238,7 @@ class Tracer:
         self._refused: set[tuple[int, int]] = set()
         for number, start in enumerate(starts):
             self._begin(number, start)
-        hiding = self._begin_at_vtables()
+        self._left[VTABLE].extend(begun)
         self._drain(meter)
         self._push(self._lost.claims(found, FIELD))
         self._drain(meter)
@@ -298,16 +299,16 @@ class Tracer:
                 self._words.follow(slot, value, where, layout, None, found)
                 self._push(found)
 
-    def _begin_at_vtables(self) -> list[Claimed]:
-        """Blocks that begin with the vtable of a class, whether anything leads to them or not. What waits, since a
-        container that leads there knows which object is in it, is given back."""
-        queue, hiding = self._left[VTABLE], list[Claimed]()
+    def _claimed_by_vtables(self) -> tuple[list[Claimed], list[Claimed]]:
+        """Blocks that begin with the vtable of a class, whether anything leads to them or not. The second ones wait,
+        since a container that leads there knows which object is in it."""
+        begun, hiding = list[Claimed](), list[Claimed]()
         for table, block, _ in self._blocks.engine.beginning_with(self._module_pages, Unseen()):
             of = self._vtables.class_of(table)
             if of is not None and not of.top and self._reader.fits(block, of.size, self._reader.slack):
                 claimed = Claimed(VTABLE, block, self._names.object(of.type), 0, NOBODY, 0, UNNUMBERED, False)
-                (hiding if of.hides_object else queue).append(claimed)
-        return hiding
+                (hiding if of.hides_object else begun).append(claimed)
+        return begun, hiding
 
     def _push(self, claims: Iterable[Claimed]) -> None:
         found, left, banned = self._found, self._left, self._banned

@@ -9,12 +9,10 @@ from itertools import islice
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.pins import SAMPLES
-from ...base.meter import Unseen
 from ...base.model import Kind, Statement
 from ...engine import ENCODINGS, places_of
 from ...session.resident import miscounted
 from ...session.session import Session
-from ...sources.target import Span
 from ..block_index import WEAK
 from ..declared.fitting_structs import fitting_structs
 from ..declared.once_per_image import declared_kinds
@@ -71,19 +69,17 @@ class Reach:
             (seed.edge >> FLAGS for seed in seeds if self._is_lifted(seed.edge >> FLAGS, *self._value(seed))), DEFINITE
         )
         inside = [seed.edge >> FLAGS for seed in seeds]
-        todo: Sequence[int] = self._graph.table.leading_inside(marks, DEFINITE)
+        table, engine = self._graph.table, self._search.engine
+        todo: Sequence[int] = table.leading_inside(marks, DEFINITE)
         while todo:
             more: list[int] = []
-            blocks, engine = self._search.blocks, self._search.engine
-            spans = [Span(blocks.starts[block], blocks.ends[block]) for block in todo]
-            for at, value, edge, _ in engine.pointers(spans, Unseen()):
+            for _, value, edge, _ in engine.insides(table, array("I", todo), marks, DEFINITE):
                 to = edge >> FLAGS
-                if not edge & INSIDE or marks[to] == DEFINITE:
+                if marks[to] == DEFINITE:
                     continue
-                inside.append(to)
-                if not self._is_lifted(to, value, at):
-                    continue
-                if len(self._graph.of(to)):
+                if not self._is_lifted(to, value):
+                    inside.append(to)
+                elif len(self._graph.of(to)):
                     more += self.mark([to], DEFINITE)
                 else:
                     # a text, of which a database has a million: nothing hangs on it
@@ -91,8 +87,9 @@ class Reach:
             todo = more or self._alike()
         return inside
 
-    def _is_lifted(self, to: int, value: int, at: Optional[int]) -> bool:
-        """Whether such a pointer is as good as one to the start; where it is not, how far inside it leads is kept."""
+    def _is_lifted(self, to: int, value: int, at: Optional[int] = None) -> bool:
+        """Whether such a pointer is as good as one to the start; where it is not, how far inside it leads is kept.
+        `at`: as in Strength.is_definite."""
         if self._strength.is_definite(to, value, at):
             return True
         past = value - self._search.blocks.starts[to]
@@ -239,17 +236,16 @@ def held_by_stale_words(graph: Graph) -> Sequence[int]:
     """What is reached, and by no way without one of them."""
     if not len(graph.stale) and not any(each.edge & STALE for each in graph.seeds):
         return ()
-    every, sure = bytearray(len(graph.blocks)), without_stale_words(graph)
-    met = graph.mark((each.edge >> FLAGS for each in graph.seeds), every, 1)
-    return [block for block in met if not sure[block]]
+    marks = bytearray(len(graph.blocks))
+    graph.mark((each.edge >> FLAGS for each in graph.seeds), marks, POSSIBLE)
+    mark_without_stale_words(graph, marks)
+    return places_of(POSSIBLE, marks)
 
 
-def without_stale_words(graph: Graph) -> bytearray:
-    """Of each block whether anything else leads to it."""
-    sure = bytearray(len(graph.blocks))
+def mark_without_stale_words(graph: Graph, marks: bytearray) -> None:
+    """Marks the blocks to which anything else leads as DEFINITE."""
     seeds = (each.edge >> FLAGS for each in graph.seeds if not each.edge & STALE)
-    lasting(graph, bytes(len(graph.blocks))).mark(seeds, sure, 1)
-    return sure
+    lasting(graph, bytes(len(graph.blocks))).mark(seeds, marks, DEFINITE)
 
 
 def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> list[Statement]:

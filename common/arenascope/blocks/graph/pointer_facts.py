@@ -11,7 +11,7 @@ from ..declared.once_per_image import declared_in
 from .asked_address import Goal
 from .blocks import FLAGS, STALE
 from .edges import Graph, build, stale_at
-from .leaks import types_of, without_stale_words
+from .leaks import mark_without_stale_words, types_of
 from .pointer_strength import Strength
 from .refs import BLOCK, ImageSearch, Ref, of_word
 from .stale_words import NO_BLOCK, why_text
@@ -114,7 +114,8 @@ class _Word(NamedTuple):
 def stale_rows(search: ImageSearch) -> list[StaleRow]:
     """What holds most comes first."""
     graph, blocks = build(search), search.blocks
-    met = without_stale_words(graph)
+    met = bytearray(len(blocks))
+    mark_without_stale_words(graph, met)
     words, hanging = [], []
     for word in [*_words(search, graph, bytes(met))]:
         if not met[word.block]:

@@ -21,8 +21,6 @@ from .refs import Ref
 
 ROUNDED = 3
 """Words by which a block may be larger than was asked for."""
-LINKS = 4
-"""Words of such a link at most: two ways down, and up as a node and as a leaf."""
 SHORTEST = 4
 """Words of the shortest chunk."""
 LONGEST_COUNT = 1 << 40
@@ -45,7 +43,7 @@ class Strength:
         """By the block's number, as far as somebody asked."""
 
     def is_definite(self, index: int, value: int, at: Optional[int] = None) -> bool:
-        """`value` leads into the nth block; `at`: where it lies, in memory."""
+        """`value` leads into the nth block; `at`: where it lies in memory, if it may be a link."""
         start, usable = self._blocks.starts[index], self._blocks.ends[index] - self._blocks.starts[index]
         past, word = value - start, self._memory.pointer_size
         if not past:
@@ -65,16 +63,8 @@ class Strength:
             return True
         if not past % word and past < usable and self._is_second_base(start, value):
             return True
-        return self._is_pool(index) or (at is not None and self._leads_back(value, at))
-
-    def _leads_back(self, value: int, at: int) -> bool:
-        """Links of lists and trees that a program has amid its structs: what is linked has a link to the one in which
-        the pointer lies. Trees keep a bit of their own in some."""
-        word = self._memory.pointer_size
-        link = value // word * word
-        data = self._memory.try_read(link, LINKS * word)
-        back = range(at - (LINKS - 1) * word, at + 1, word)
-        return data is not None and any(each // word * word in back for each in self._memory.unpack_words(data))
+        # links of lists and trees that a program has amid its structs
+        return self._is_pool(index) or (at is not None and self._blocks.engine.leads_back(value, at))
 
     def _front(self, index: int) -> int:
         """Bytes of an allocator of the program's own in front of what the block is for."""
