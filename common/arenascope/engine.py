@@ -14,7 +14,7 @@ from array import array
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate
-from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union, get_args
 
 from .base import background, optional_libraries
 from .base.about import PROGRAM
@@ -286,6 +286,33 @@ def _wait(work: background.BackgroundWork[int]) -> None:
             work.wait()
 
 
+Operation = Literal[
+    "number",
+    "address",
+    "size",
+    "place",
+    "load",
+    "add",
+    "subtract",
+    "multiply",
+    "bits",
+    "up",
+    "down",
+    "equal",
+    "less",
+    "both",
+    "either",
+    "not",
+    "choice",
+    "within",
+    "first",
+    "text",
+    "base",
+    "remainder",
+    "at most",
+]
+"""What a node of an expression computes of those that it refers to, in the order of the engine's numbers."""
+OPERATIONS: Mapping[Operation, int] = {each: number for number, each in enumerate(get_args(Operation))}
 CONTROL = object()
 """Stands for the words by which a call's progress is seen and its end is asked for."""
 
@@ -308,6 +335,23 @@ def sum_at(values: Buffer, places: Buffer) -> int:
     call, found = _Call(), ctypes.c_uint64()
     _checked(_library().arenascope_sum(call.table(values), call.table(places), ctypes.byref(found)))
     return found.value
+
+
+def grouped(numbers: Optional[Buffer], values: Buffer) -> Iterator[tuple[int, memoryview]]:
+    """(value, the numbers that have it) of each of the values, in their order. Without numbers they are the places of
+    the values that are not 0."""
+    call, given = _Call(), _Given(3)
+    _checked(_library().arenascope_grouped(call.table(numbers), call.table(values), given.argument))
+    found, start = given.view("I"), 0
+    for value, end in zip(given.view("Q", at=1), given.view("I", at=2)):
+        yield value, found[start:end]
+        start = end
+
+
+def fill(values: Buffer, places: Buffer, value: int) -> None:
+    """Puts a value in these places of an array where there is none yet, which is -1."""
+    call = _Call()
+    _checked(_library().arenascope_fill(call.table(values), call.table(places), value))
 
 
 JOINS = ("nobody", "sets")
@@ -361,7 +405,9 @@ class EngineImage(_Owned):
         library, pointer = _library(), ctypes.c_void_p()
         _checked(library.arenascope_open(word, byte_order == "big", ctypes.byref(pointer)))
         super().__init__(pointer, library.arenascope_close, stop_if_asked)
+        self._word, self._byte_order = word, byte_order
         self._kept: list[object] = []
+        self._pieces: Sequence[MemoryPiece] = ()
 
     def let_go(self) -> None:
         """Forgets the image's memory; tables that were made stay."""
@@ -372,11 +418,13 @@ class EngineImage(_Owned):
         kept; files must stay open as long as the image is looked through."""
         import ctypes
 
-        kept, rows = list[object](), array("Q")
+        kept, rows, own = list[object](), array("Q"), list[MemoryPiece]()
         for each in pieces:
             address, file = 0, -1
+            own.append(each)
             if each.data is not None:
                 data = memoryview(bytearray(each.data)) if each.data.readonly else each.data
+                own[-1] = each._replace(data=data)
                 handle = ctypes.c_char.from_buffer(data)
                 kept += [data, handle]
                 address = ctypes.addressof(handle)
@@ -385,7 +433,14 @@ class EngineImage(_Owned):
             rows.extend((each.address, each.bytes, address, file & (1 << 64) - 1, each.offset))
         call = _Call()
         self._call("pieces", call.table(rows, len(rows) // 5))
-        self._kept = kept
+        self._kept, self._pieces = kept, own
+
+    def beside(self, starts: Buffer, ends: Buffer, sizes: Buffer) -> EngineImage:
+        """The same memory with other blocks: see `set_blocks`."""
+        other = EngineImage(self._word, self._byte_order, self._stop_if_asked)
+        other.set_memory(self._pieces)
+        other.set_blocks(starts, ends, sizes)
+        return other
 
     def bytes_in(self, spans: Sequence[Span]) -> int:
         """How many bytes of these the image has."""
@@ -556,9 +611,9 @@ class EngineImage(_Owned):
         self._call("leads_back", ctypes.c_uint64(value), ctypes.c_uint64(address), ctypes.byref(said))
         return bool(said.value)
 
-    def contents(self, low: int, high: int, data: Sequence[Span], meter: Meter) -> memoryview:
-        """What each block holds, as in CONTENTS. Heaps lie from `low` to in front of `high`; `data` is what can be
-        written to, in order."""
+    def contents(self, low: int, high: int, data: Sequence[Span], told: Buffer, meter: Meter) -> memoryview:
+        """What each block holds of which nothing is `told`, which is -1, as in CONTENTS. Heaps lie from `low` to in
+        front of `high`; `data` is what can be written to, in order."""
         import ctypes
 
         call, given = _Call(), _Given(1)
@@ -566,6 +621,7 @@ class EngineImage(_Owned):
             ctypes.c_uint64(low),
             ctypes.c_uint64(high),
             call.spans(data),
+            call.table(told),
             background.processors(),
             CONTROL,
             given.argument,
@@ -580,6 +636,30 @@ class EngineImage(_Owned):
         arguments = (call.spans(ranges), background.processors(), CONTROL, given.argument)
         self._run("beginning_with", *arguments, meter=meter, size=self.count, at_once=FEW_STEPS)
         return struct.iter_unpack("=QII", given.view("B", 16))
+
+    def select(
+        self,
+        nodes: Sequence[tuple[Operation, Sequence[int], int]],
+        ranges: Sequence[Span],
+        places: Optional[tuple[Buffer, Buffer, Buffer]],
+        among: Optional[Buffer],
+        code: str,
+    ) -> memoryview:
+        """Computes an expression, whose nodes are (what, the numbers of those that it refers to, a number), of all
+        blocks or of those `among` them; or of `places`, each with a number and a base. Returns its values (`code` Q),
+        or the numbers of those where it is not 0 (I). `ranges` has those of each node that has any, of which its
+        number tells where they begin, in the upper half, and how many."""
+        rows = bytearray().join(
+            struct.pack("=4IQ", OPERATIONS[what], *operands, *(0, 0, 0)[len(operands) :], number)
+            for what, operands, number in nodes
+        )
+        call, given = _Call(), _Given(1)
+        tables = [call.table(rows, len(nodes)), call.spans(ranges)]
+        tables += [call.table(each) for each in (*(places or (None, None, None)), among)]
+        count = len(among) if among is not None else self.count if places is None else len(places[0])
+        arguments = (*tables, code == "Q", background.processors(), CONTROL, given.argument)
+        self._run("select", *arguments, size=count, at_once=FEW_STEPS)
+        return given.view(code)
 
     @property
     def count(self) -> int:

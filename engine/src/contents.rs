@@ -4,6 +4,7 @@
 use crate::blocks::Blocks;
 use crate::failure::{joined, push, with_room, Control, Failure, Result};
 use crate::image::{in_threads, Cursor, Image, Span};
+use crate::selection::is_plain;
 
 /// Kinds of contents.
 pub const UNTOLD: u8 = 0;
@@ -54,10 +55,6 @@ pub struct Ground<'a> {
     /// What can be written to, in order.
     pub data: &'a [Span],
     pub little: bool,
-}
-
-fn is_plain(byte: u8) -> bool {
-    matches!(byte, 32..=126 | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0x1b)
 }
 
 /// Whether text can begin with it: 0 is the upper half of a wide letter.
@@ -378,8 +375,11 @@ fn parts(count: usize) -> Result<Vec<Span>> {
     Ok(made)
 }
 
-/// The kind of contents of each block.
-pub fn contents(ground: &Ground, threads: usize, control: &Control) -> Result<Vec<u8>> {
+/// The kind of contents of each block of which nothing is `told`, which is -1.
+pub fn contents(ground: &Ground, told: &[i32], threads: usize, control: &Control) -> Result<Vec<u8>> {
+    if told.len() != ground.blocks.len() {
+        return Err(Failure::BadInput);
+    }
     if ground.low > ground.high || ground.data.windows(2).any(|two| two[0].end > two[1].start) {
         return Err(Failure::BadInput);
     }
@@ -387,7 +387,8 @@ pub fn contents(ground: &Ground, threads: usize, control: &Control) -> Result<Ve
         let mut look = Look::new(ground)?;
         let mut kinds = with_room((part.end - part.start) as usize)?;
         for number in part.start..part.end {
-            kinds.push(look.kind(number as usize));
+            let is_told = told[number as usize] != -1;
+            kinds.push(if is_told { UNTOLD } else { look.kind(number as usize) });
         }
         control.advance(part.end - part.start)?;
         Ok(kinds)

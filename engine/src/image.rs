@@ -196,24 +196,17 @@ impl Image {
     /// The word at an address, by the bytes that `cursor` has from around it.
     #[inline]
     pub fn word_at<'a>(&'a self, address: u64, cursor: &mut Cursor<'a>) -> Option<u64> {
-        let within = address.wrapping_sub(cursor.start);
-        if within >= cursor.size {
-            self.move_to(address, self.word, cursor)?;
-            return self.decoded(cursor.bytes(0)?);
-        }
-        self.decoded(cursor.bytes(within as usize)?)
+        self.bytes_at(address, self.word as usize, cursor).map(|bytes| self.number(bytes))
     }
 
     /// So many bytes from an address on, few enough for the cursor; None where not all can be read.
     #[inline]
     pub fn bytes_at<'a, 'c>(&'a self, address: u64, size: usize, cursor: &'c mut Cursor<'a>) -> Option<&'c [u8]> {
         let within = address.wrapping_sub(cursor.start);
-        let has_all = within < cursor.size && within + size as u64 <= cursor.size;
-        if !has_all {
+        if within >= cursor.size || cursor.size - within < size as u64 {
             self.move_to(address, size as u64, cursor)?;
         }
-        let from = if has_all { within as usize } else { 0 };
-        cursor.bytes(from)?.get(..size)
+        cursor.bytes((address - cursor.start) as usize)?.get(..size)
     }
 
     /// Fills the buffer from an address on; false where the image lacks any of that.
@@ -226,29 +219,52 @@ impl Image {
     /// A word by its bytes.
     #[inline]
     pub fn decoded(&self, bytes: &[u8]) -> Option<u64> {
-        if self.word == 8 {
-            let value = u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?);
-            return Some(if self.swapped { value.swap_bytes() } else { value });
-        }
-        let value = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
-        Some(u64::from(if self.swapped { value.swap_bytes() } else { value }))
+        bytes.get(..self.word as usize).map(|bytes| self.number(bytes))
     }
 
-    /// Has the cursor hold a window from there on, at least so many bytes. After a long step it is no more than a page:
-    /// what lies between may never have been touched.
+    /// A number by its 1, 2, 4 or 8 bytes.
+    #[inline]
+    pub fn number(&self, bytes: &[u8]) -> u64 {
+        let little = self.is_little();
+        match *bytes {
+            [byte] => u64::from(byte),
+            [first, second] => {
+                let bytes = [first, second];
+                u64::from(if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+            }
+            [first, second, third, fourth] => {
+                let bytes = [first, second, third, fourth];
+                u64::from(if little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
+            }
+            _ => {
+                let bytes = bytes.try_into().expect("eight bytes");
+                if little {
+                    u64::from_le_bytes(bytes)
+                } else {
+                    u64::from_be_bytes(bytes)
+                }
+            }
+        }
+    }
+
+    /// Has the cursor hold a window around there, at least so many bytes from there on. After a long step it is no more
+    /// than a page: what lies beside it may never have been touched.
     #[cold]
     fn move_to<'a>(&'a self, address: u64, least: u64, cursor: &mut Cursor<'a>) -> Option<()> {
         let window = cursor.own.len() as u64;
         let is_near = address.wrapping_sub(cursor.start) < 2 * window;
         let number = self.pieces.partition_point(|piece| piece.end() <= address);
         let piece = self.pieces.get(number).filter(|piece| piece.address <= address)?;
-        cursor.start = address;
-        cursor.direct = piece.in_memory(address);
+        let page = (address - address % PAGE).max(piece.address);
+        let start = if address - page + least <= window { page } else { address };
+        cursor.start = start;
+        cursor.direct = piece.in_memory(start);
         cursor.size = match cursor.direct {
             Some(bytes) => bytes.len() as u64,
             None => {
-                let size = if is_near { window } else { (PAGE - address % PAGE).max(least).min(window) };
-                piece.read(address, &mut cursor.own[..size as usize]) as u64
+                let size =
+                    if is_near { window } else { (address - start + least).max(PAGE - start % PAGE).min(window) };
+                piece.read(start, &mut cursor.own[..size as usize]) as u64
             }
         };
         Some(())

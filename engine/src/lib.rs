@@ -21,6 +21,7 @@ pub mod insides;
 pub mod live;
 pub mod ownership;
 pub mod pages;
+pub mod selection;
 pub mod stale;
 pub mod sweep;
 
@@ -38,6 +39,7 @@ use crate::image::{Cursor, Image, Piece, Span};
 use crate::live::Lists;
 use crate::ownership::Tree;
 use crate::pages::{Join, Rules};
+use crate::selection::{Expression, Rows};
 use crate::stale::{Excluded, Stale};
 use crate::sweep::{Chunks, Listed, Stretch, Swept};
 
@@ -512,13 +514,14 @@ pub unsafe extern "C" fn arenascope_sum(values: &Table, places: &Table, to: &mut
 }
 
 /// The kind of contents of each block, of bytes: see `contents`. Heaps lie from `low` to in front of `high`; `data` are
-/// rows of `Span`, what can be written to.
+/// rows of `Span`, what can be written to; `told` has of each block -1 (of 32 bits) if nothing is known of it.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_contents(
     engine: &Engine,
     low: u64,
     high: u64,
     data: &Table,
+    told: &Table,
     threads: u32,
     control: &Control,
     to: &mut Given,
@@ -527,7 +530,7 @@ pub unsafe extern "C" fn arenascope_contents(
         let Engine { image, blocks, .. } = engine;
         let little = image.is_little();
         let ground = Ground { image, blocks, low, high, data: data.of(), little };
-        *to = Given::of(contents::contents(&ground, threads as usize, control)?);
+        *to = Given::of(contents::contents(&ground, told.of(), threads as usize, control)?);
         Ok(())
     })
 }
@@ -546,6 +549,56 @@ pub unsafe extern "C" fn arenascope_beginning_with(
         *to = Given::of(contents::beginning_with(image, blocks, ranges.of(), threads as usize, control)?);
         Ok(())
     })
+}
+
+/// An expression, `nodes` of `Node` with their sets in `ranges` of `Span`, of blocks or, where `places` has any, of these
+/// with `sizes` and `bases` (of 64 bits); of those alone that are `asked` (of 32 bits), if any is. Its values (of 64 bits), or the
+/// numbers of those where it is not 0 (of 32 bits).
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_select(
+    engine: &Engine,
+    nodes: &Table,
+    ranges: &Table,
+    places: &Table,
+    sizes: &Table,
+    bases: &Table,
+    asked: &Table,
+    values: u32,
+    threads: u32,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let expression = Expression::new(nodes.of(), ranges.of())?;
+        let (places, sizes, bases) = (places.of::<u64>(), sizes.of::<u64>(), bases.of::<u64>());
+        if places.len() != sizes.len() || places.len() != bases.len() {
+            return Err(Failure::BadInput);
+        }
+        let rows = if places.is_empty() { Rows::Blocks(&engine.blocks) } else { Rows::Places(places, sizes, bases) };
+        let (image, asked, threads) = (&engine.image, asked.of(), threads as usize);
+        *to = if values != 0 {
+            Given::of(selection::column(image, &expression, &rows, asked, threads, control)?)
+        } else {
+            Given::of(selection::select(image, &expression, &rows, asked, threads, control)?)
+        };
+        Ok(())
+    })
+}
+
+/// See `selection::grouped`: `numbers` of 32 bits, `of` of 64; what `Grouped` has, in its order.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_grouped(numbers: &Table, of: &Table, to: &mut [Given; 3]) -> i32 {
+    guarded(|| {
+        let found = selection::grouped(numbers.of(), of.of())?;
+        *to = [Given::of(found.numbers), Given::of(found.values), Given::of(found.ends)];
+        Ok(())
+    })
+}
+
+/// See `selection::fill`: `values` and `places` of 32 bits.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_fill(values: &Table, places: &Table, value: i32) -> i32 {
+    guarded(|| selection::fill(values.of_mut(), places.of(), value))
 }
 
 /// Lets go of a table.

@@ -21,10 +21,8 @@ from pythons import resting
 from schemas import valid
 from subjects import Subject
 
-from arenascope.blocks import name_all_blocks, named_by_holders
 from arenascope.blocks.single_blocks import kinds_of
 from arenascope.cli.shell import How, ShellDoor
-from arenascope.present.screens.types import name_of
 from arenascope.session.session import Session
 
 pytestmark = pytest.mark.xdist_group("types")
@@ -310,32 +308,6 @@ def test_keys_are_said_to_be_of_the_objects_whose_dict_they_are_in(release: str)
     assert found == made
     assert "Wrong" not in rows
     assert all(row["certain"] for row in rows.values())
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("code", "name", "least"), [(BODIES, "list items", 500), (DICTS, "dict keys of Session", 299)])
-def test_with_numpy_it_says_the_same(code: str, name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    told = []
-    with resting(code) as process:
-        for library in (numpy, None):
-            monkeypatch.setattr(named_by_holders, "library", lambda _, library=library: library)
-            told.append(kinds_by_block(Session(ShellDoor(str(process.pid), How("none", declared=False)).target())))
-    assert told[0] == told[1]
-    assert sum(name_of(kind) == name for kind in told[0].values()) > least
-
-
-@pytest.mark.parametrize("subject", [("kinds",), *in_full(("many_kinds", "20"))], ids=lambda words: words[0])
-def test_holders_name_the_same_with_numpy(subject: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    told = []
-    with Subject(*subject) as running:
-        for library in (numpy, None):
-            monkeypatch.setattr(name_all_blocks, "WORTH_IT", 0 if library is not None else 1 << 40)
-            told.append(kinds_by_block(Session(ShellDoor(str(running.pid), How("none", declared=False)).target())))
-    assert told[0] == told[1]
-    named = Counter(kind.kind for kind in told[0].values())
-    assert {"node", "string", "vector"} <= named.keys()
 
 
 def test_pythons_small_objects_where_malloc_has_them() -> None:

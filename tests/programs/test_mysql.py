@@ -30,13 +30,11 @@ def given_out(pid: int) -> int:
     session = Session(ShellDoor(str(pid), How("none")).target())
     header, word = session.layout.header, session.layout.word
     catalogue, live = catalogue_of(session), live_kinds(session, holders=False)
-    blocks = [
-        (chunk + header, size - word) for heap in live.heaps for chunk, size, _, kind in live.blocks(heap) if kind >= 0
-    ]
-    blocks += [(block.chunk + header, block.base + block.bytes - block.chunk - header) for block, _ in live.mmapped]
+    users = [chunk + header for heap in live.heaps for chunk, _, _, kind in live.blocks(heap) if kind >= 0]
+    users += [block.chunk + header for block, _ in live.mmapped]
     sizes = []
-    for user, usable in blocks:
-        marked = session.memory.word(user + word) if catalogue.front(user, usable) else 0
+    for user in users:
+        marked = session.memory.word(user + word) if catalogue.front(user) else 0
         if marked & COUNTED:
             sizes.append((marked & ~MARKS) + ALLOCATOR_HEADER)
     return sum(sizes)

@@ -10,7 +10,6 @@ from typing import Sequence
 
 import pytest
 
-from arenascope.base import optional_libraries
 from arenascope.base.meter import Unseen
 from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, Marks, SpanMark
 from arenascope.blocks.graph.components import lumps
@@ -19,49 +18,10 @@ from arenascope.blocks.graph.holders import costs_of_each
 from arenascope.blocks.graph.leads import Lead, main_holders
 from arenascope.blocks.graph.returns import by_kind
 from arenascope.blocks.graph.root_pointers import Seed
-from arenascope.blocks.pointer_finder import FastFinder, Finder, finder_of
 from arenascope.engine import ENCODINGS, EdgeTable, EngineImage, places_of, sum_at
 from arenascope.sources.target import MemoryPiece, Span
 
 AT = 0x7F0000400000
-
-
-def words(values: Sequence[int]) -> memoryview:
-    return memoryview(array("Q", values))
-
-
-@pytest.mark.parametrize("spread", [1 << 12, 1 << 22, 1 << 30, 1 << 34, 1 << 42])
-def test_every_word_that_leads_there(spread: int) -> None:
-    """Of ranges that lie close together or not: by bytes, by halves of words, word by word."""
-    numpy = optional_libraries.load("numpy")
-    rng = random.Random(spread)
-    starts = sorted({rng.randrange(0x5500_0000_0000, 0x5500_0000_0000 + spread, 16) for _ in range(40)})
-    ends = [min(start + rng.randrange(8, 400), after - 1) for start, after in zip(starts, [*starts[1:], 1 << 63])]
-    finder = Finder(starts, ends, [Span(start, end) for start, end in zip(starts, ends)], 8)
-    near = [each + rng.randrange(-20, 420) for each in starts for _ in range(20)]
-    # halves of such a word beside each other, as in packed structs
-    askew = [each << 8 * shift & (1 << 64) - 1 for each in near for shift in (1, 2, 3)]
-    values = [*near, *askew, *(rng.getrandbits(64) for _ in range(200)), 0, (1 << 64) - 1]
-    rng.shuffle(values)
-    for data in (values, [each for each in values if each not in askew]):
-        truth = [
-            (index, which)
-            for index, value in enumerate(data)
-            for which, (start, end) in enumerate(zip(starts, ends))
-            if start <= value <= end
-        ]
-        assert list(finder.hits(words(data))) == truth
-        if numpy is not None:
-            assert list(finder_of(numpy, starts, ends, (), 8).hits(words(data))) == truth
-
-
-def test_nothing_to_lead_to() -> None:
-    assert list(Finder([], [], [], 8).hits(words([0, 1, 1 << 47]))) == []
-
-
-def test_no_word_leads_into_no_range() -> None:
-    numpy = pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
-    assert list(FastFinder(numpy, (), (), 8).hits(array("Q", [0, 1, 2, 1 << 40]))) == []
 
 
 @pytest.mark.parametrize("spread", [1 << 12, 1 << 22, 1 << 30, 1 << 34, 1 << 42])

@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate, chain, islice
-from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ..base.model import ArenaHeader, Gap, Heap, Kind, MmappedBlock
@@ -17,7 +16,7 @@ from .recognise.all_recognisers import NONE, Catalogue
 from .recognise.module_memory import PAGE_SHIFT, MemoryPages
 
 if TYPE_CHECKING:
-    from ..base.array_types import Numbers
+    pass
 
 Block = tuple[int, int, str, int]
 """(chunk address, bytes, its state or a gap's kind, its kind's index or NONE)."""
@@ -49,10 +48,8 @@ class HeapBlocks(NamedTuple):
 class NamedLiveBlocks:
     """All live blocks of some arenas."""
 
-    def __init__(self, session: Session, numpy: Optional[ModuleType]) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self.numpy = numpy
-        """None where there are too few blocks to load it for, or where it is not installed."""
         self.kinds: list[Kind] = []
         self.heaps: list[HeapBlocks] = []
         self.mmapped: list[tuple[MmappedBlock, int]] = []
@@ -102,7 +99,7 @@ class Index:
     def __init__(self, session: Session, catalogue: Catalogue, live: NamedLiveBlocks) -> None:
         self._session = session
         self._ground = catalogue.ground
-        self._front_of = catalogue.front
+        self.front = catalogue.front
         self.fronts = catalogue.front_sizes
         """How far into a block pointers may lead, past what the program has in front."""
         self._live = live
@@ -149,7 +146,7 @@ class Index:
         block = self._block(user, 0)
         for front in self.fronts if block is None else ():
             fronted = self._block(user - front, front)
-            if fronted is not None and self._front_of(user - front, fronted.usable + front) == front:
+            if fronted is not None and self.front(user - front) == front:
                 return fronted
         return block
 
@@ -196,16 +193,6 @@ class Index:
     def mapped_of_kinds(self, kinds: set[int]) -> Iterator[int]:
         """The same of those served by mmap, their addresses."""
         return (user for user, at in self._mmapped.items() if self._live.mmapped[at][1] in kinds)
-
-    def weak_starts(self, numpy: ModuleType) -> Numbers:
-        """Where the blocks begin that holders can name, in order, as an array."""
-        # NONE is the last one
-        weak = numpy.array([*map(self.is_weak, range(len(self._live.kinds))), False])
-        pieces = enumerate(self._kinds)
-        starts = [numpy.asarray(self._users_of(number))[weak[numpy.asarray(of)]] for number, of in pieces]
-        mapped = [user for user, at in self._mmapped.items() if self.is_weak(self._live.mmapped[at][1])]
-        found: Numbers = numpy.sort(numpy.concatenate([*starts, numpy.array(mapped, dtype=numpy.uint64)]))
-        return found
 
     def counts(self) -> Counter[int]:
         """How many blocks each kind has."""

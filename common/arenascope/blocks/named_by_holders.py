@@ -7,137 +7,131 @@ What a container tells is certain. A plain pointer from an object of a known cla
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from array import array
 from collections import Counter, deque
 from heapq import merge
-from types import ModuleType
 from typing import Callable, Container, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.array_types import words_of
 from ..base.class_names import APART
-from ..base.meter import Meter
+from ..base.meter import Meter, Unseen
 from ..base.model import POINTED, Kind
+from ..engine import EngineImage, fill
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Region, Span, SymbolPlace, text_of
 from .block_index import WEAK, Index, Known, NamedLiveBlocks
-from .pointer_finder import FastFinder, finder_of, library
+from .graph.blocks import FLAGS
 from .recognise.all_recognisers import EXACT, NONE, Catalogue, RuntimeKeeper
 from .recognise.containers import HASHED, LIST, POOL, TREE, ContainerBlock, Forms
-from .recognise.module_memory import LoadedModules, fits
+from .recognise.module_memory import fits
 from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, TO_KEYS, Python
+from .recognise.selection import Places, Selection
 
-PIECE = 1 << 20
-"""Looked through at once: no pool of pymalloc's lies across its end."""
 MOST_BYTES = 16 << 30
 HOLDER = 4096
 """So much of a block of objects that keep others."""
 OBJECT = 512
 """So much of an object that is a block: what its type has a place for lies in front."""
+Row = tuple[int, int]
+"""Where a block, or what it is for, begins, and what is usable of it."""
 
 
-Hits = Callable[[Sequence[int]], Iterable[int]]
+class BlockWords(NamedTuple):
+    """Words that lead to some blocks."""
+
+    words: Selection
+    """USABLE is that of the block, BASE the block that has the word, or 0."""
+    addresses: array[int]
+    bases: array[int]
+    targets: array[int]
 
 
-class ObjectWord(NamedTuple):
-    """A word of an object."""
+class Searched(NamedTuple):
+    """Where words are looked for."""
 
-    address: int
-    words: Sequence[int]
-    """Of all that was read with it."""
-    block: int
-    """Where its block begins among these."""
-    at: int
-    """And where it is."""
+    arenas: Sequence[Span]
+    blocks: Sequence[Span]
+
+
+def words_to(
+    engine: EngineImage, rows: Sequence[Row], where: Searched, meter: Meter, past: Sequence[int] = (0,)
+) -> BlockWords:
+    """Those that lead to the beginnings of these, or so far past them. `rows` are in order."""
+    starts, sizes = array("Q", [start for start, _ in rows]), array("Q", [usable for _, usable in rows])
+    table = engine.beside(starts, array("Q", [start + max(past) for start in starts]), sizes)
+    addresses, usables, bases, targets = (array("Q") for _ in range(4))
+    arenas = len(where.arenas)
+    for address, value, edge, span in table.pointers([*where.arenas, *where.blocks], meter):
+        number = edge >> FLAGS
+        if value - starts[number] in past:
+            addresses.append(address)
+            usables.append(sizes[number])
+            bases.append(where.blocks[span - arenas].start if span >= arenas else 0)
+            targets.append(starts[number])
+    return BlockWords(Selection(engine, Places(addresses, usables, bases)), addresses, bases, targets)
+
+
+def _rows(index: Index, kinds: set[int], fronts: Sequence[int] = ()) -> list[Row]:
+    """The blocks of these kinds, and what they are for, so far behind their beginnings."""
+    every = {user: usable for user, usable, _ in index.of_kinds(kinds)}
+    every.update((user, index.usable(user) or 0) for user in index.mapped_of_kinds(kinds))
+    for user, usable in list(every.items()) if fronts else ():
+        front = index.front(user)
+        if front:
+            every[user + front] = usable - front
+    return sorted(every.items())
 
 
 def name_bodies(
-    session: Session, index: Index, keeper: RuntimeKeeper, kinds: Sequence[Kind]
+    session: Session, engine: EngineImage, index: Index, keeper: RuntimeKeeper, kinds: Sequence[Kind]
 ) -> Iterator[tuple[int, Kind]]:
     """What to call blocks of which nothing certain is known, by their addresses."""
     weak = {number for number in range(len(kinds)) if index.is_weak(number)}
-    starts = [user for user, _, _ in index.of_kinds(weak)] + list(index.mapped_of_kinds(weak))
-    known = sorted(user + front for user in starts for front in (0, *index.fronts))
-    if not known:
+    rows = _rows(index, weak, index.fronts)
+    if not rows:
         return
-    parts = list(_arenas(session)) if keeper.apart else []
-    size = sum(end - start for start, end in parts)
     holders = {number for number, kind in enumerate(kinds) if kind.name in keeper.holders}
-    blocks = [(user, min(usable, HOLDER)) for user, usable, _ in index.of_kinds(holders)]
-    farthest = max(keeper.past)
-    ends = [each + farthest for each in known] if farthest else known
-    numpy = library(size + sum(bytes for _, bytes in blocks))
-    finder = finder_of(numpy, known, ends, [Span(known[0], ends[-1])], word=session.layout.word)
-    with session.meter("looking into objects", size) as meter:
-        for _, words in _pieces(session, parts):
-            for at, _ in finder.hits(words):
-                usable = index.usable(words[at])
-                told = keeper.kept_by(words, at, usable) if usable is not None else None
-                if told is not None:
-                    yield words[at], told
-                    if told.name == DEQUE_BLOCK:
-                        yield from _next_ones(session, index, words[at], told)
-            meter.advance(len(words) * session.layout.word)
-    for user, looked_at in blocks:
-        data = index.read(user, looked_at // session.layout.word * session.layout.word)
-        words = session.memory.as_words(data or b"")
-        for at, _ in finder.hits(words):
-            for start in (words[at] - past for past in keeper.past):
-                room = index.usable(start)
-                told = keeper.kept_by(words, at, room) if room is not None else None
-                if told is not None and told.certain:
-                    yield start, told
-                    if told.name == DEQUE_BLOCK:
-                        yield from _next_ones(session, index, start, told)
+    blocks = [Span(user, user + min(usable, HOLDER)) for user, usable, _ in index.of_kinds(holders)]
+    where = Searched(list(_arenas(session)) if keeper.apart else (), blocks)
+    with session.meter("looking into objects", sum(each.bytes for part in where for each in part)) as meter:
+        found = words_to(engine, rows, where, meter, keeper.past)
+    told, names = array("i", [NONE]) * len(found.targets), list[Kind]()
+    for numbers, kind in keeper.kept(found.words):
+        fill(told, numbers, len(names))
+        names.append(kind)
+    for target, base, name in zip(found.targets, found.bases, told):
+        # in a block there may be what it was before
+        if name != NONE and index.usable(target) is not None and (names[name].certain or not base):
+            yield target, names[name]
+            if names[name].name == DEQUE_BLOCK:
+                yield from _next_ones(session, index, target, names[name])
 
 
 def name_keys_of_objects(
-    session: Session, index: Index, python: Python, kinds: Sequence[Kind]
+    session: Session, engine: EngineImage, index: Index, python: Python, kinds: Sequence[Kind]
 ) -> Iterator[tuple[int, Kind]]:
     """Tables of keys of what objects have as their __dict__, by the type of these. Other dicts say nothing."""
     tables = {number for number, kind in enumerate(kinds) if kind == DICT_KEYS}
-    known = sorted([*(user for user, _, _ in index.of_kinds(tables)), *index.mapped_of_kinds(tables)])
-    if not known:
+    rows = _rows(index, tables)
+    if not rows:
         return
     own = {number for number, kind in enumerate(kinds) if kind.kind == "python"} - tables
-    arenas = list(_arenas(session))
-    size = sum(end - start for start, end in arenas)
-    numpy, word = library(size), session.layout.word
-
-    def pointers(into: Sequence[int], hits: Hits, meter: Meter) -> Iterator[ObjectWord]:
-        """Those in objects, which lie in arenas or are blocks. `hits` finds them in an arena."""
-        for start, words in _pieces(session, arenas):
-            for at in hits(words):
-                block = python.block_of(words, start, at)
-                if block is not None:
-                    yield ObjectWord(start + at * word, words, block, at)
-            meter.advance(len(words) * word)
-        leads = set(into)
-        for user, usable, _ in index.of_kinds(own):
-            words = index.words(user, min(usable, OBJECT) // word) or ()
-            yield from (ObjectWord(user + at * word, words, 0, at) for at, value in enumerate(words) if value in leads)
-
-    with session.meter("looking for Python's dicts", 2 * size) as meter:
-        finder = finder_of(numpy, known, known, [Span(known[0], known[-1])], word=word)
+    objects = [Span(user, user + min(usable, OBJECT)) for user, usable, _ in index.of_kinds(own)]
+    where = Searched(list(_arenas(session)), objects)
+    with session.meter("looking for Python's dicts", 2 * sum(each.bytes for part in where for each in part)) as meter:
+        to_tables = words_to(engine, rows, where, meter)
         dicts = {
-            each.address - TO_KEYS * word: each.words[each.at]
-            for each in pointers(known, lambda words: (at for at, _ in finder.hits(words)), meter)
-            if python.is_dict_of(each.words, each.block, each.at)
+            to_tables.addresses[each] - TO_KEYS * session.layout.word: to_tables.targets[each]
+            for some in python.dicts(to_tables.words)
+            for each in some
         }
-
-        def hits_of_dicts(words: Sequence[int]) -> Iterable[int]:
-            # among dicts lies all that pointers lead to: a search by their bytes would find every pointer
-            return (at for at, value in enumerate(words) if value in dicts)
-
-        starts = sorted(dicts)
-        fast = FastFinder(numpy, starts, starts, word) if numpy is not None and starts else None
-        hits = hits_of_dicts if fast is None else lambda words: (at for at, _ in fast.hits(words))
-        told: dict[int, Kind] = {}
-        doubtful = set()
-        for each in pointers(starts, hits, meter):
-            kind = python.keys_of(each.words, each.block, each.at)
-            if kind is not None and told.setdefault(each.words[each.at], kind) != kind:
-                doubtful.add(each.words[each.at])
+        to_dicts = words_to(engine, [(start, 0) for start in sorted(dicts)], where, meter)
+    told: dict[int, Kind] = {}
+    doubtful = set()
+    for numbers, kind in python.keys(to_dicts.words):
+        for each in numbers:
+            if told.setdefault(to_dicts.targets[each], kind) != kind:
+                doubtful.add(to_dicts.targets[each])
     for start, kind in told.items():
         if start not in doubtful:
             yield dicts[start], kind
@@ -153,7 +147,7 @@ def _next_ones(session: Session, index: Index, user: int, kind: Kind) -> Iterato
         yield user, kind
 
 
-def _arenas(session: Session) -> Iterator[tuple[int, int]]:
+def _arenas(session: Session) -> Iterator[Span]:
     """Where these lie: anonymous memory of the program's own that is not malloc's."""
     taken = sorted(
         [
@@ -168,25 +162,11 @@ def _arenas(session: Session) -> Iterator[tuple[int, int]]:
             for start, end in without(region, taken):
                 if 0 < end - start <= left:
                     left -= end - start
-                    yield start, end
+                    yield Span(start, end)
 
 
 def _may_be(region: Region) -> bool:
     return not region.path and region.writable and region.readable and region.present and not region.shared
-
-
-def _pieces(session: Session, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, Sequence[int]]]:
-    """Each with its address."""
-    memory = session.memory
-    for start, end in parts:
-        at = start
-        while at < end:
-            # up to the next place where an arena can begin
-            size = min(end, at // PIECE * PIECE + PIECE) - at
-            data = memory.try_read(at, size)
-            if data is not None:
-                yield at, memory.as_words(data)
-            at += size
 
 
 DEEPEST = 4
@@ -245,9 +225,6 @@ def _vague_blocks(index: Index, kinds: Sequence[Kind]) -> int:
 
 LARGEST = 64 << 10
 """So much of a holder is looked through."""
-WINDOW = 512 << 10
-FAR = 4 << 10
-"""Objects further apart, on the average, are read one by one."""
 LINKS = {TREE: 4, LIST: 2, HASHED: 1}
 """Words in front of what a node is for."""
 
@@ -283,63 +260,50 @@ Likely = Callable[[Sequence[int]], Sequence[int]]
 
 
 class HolderWords:
-    """Of blocks that hold others."""
+    """The words of what holds blocks."""
 
     def __init__(
-        self, session: Session, index: Index, kinds: Sequence[Kind], likely: Likely, numpy: Optional[ModuleType]
+        self, session: Session, engine: EngineImage, index: Index, kinds: Sequence[Kind], leads_inside: bool
     ) -> None:
-        """`likely`: by the number alone. With `numpy`: pointers lead to beginnings of blocks."""
-        self._session, self._index, self._kinds, self._likely = session, index, kinds, likely
-        self.numpy = numpy
+        """`leads_inside`: pointers may lead there, and not to beginnings of blocks alone."""
+        self._session, self._engine, self._index, self._kinds = session, engine, index, kinds
+        self._leads_inside = leads_inside
 
     def of(
         self, kinds: set[int], meter: Meter, barren: Container[int] = (), declared: Iterable[Known] = ()
     ) -> Iterator[tuple[int, Optional[LookedAt]]]:
         """For each block of these kinds its kind's number and what follows its links; None where no word leads to a
         block that can be named. None of a kind that turns out to be `barren`."""
-        finder = self._finder(self.numpy) if self.numpy is not None else None
-        kept: list[Known] = []
-        for known in merge(self._index.of_kinds(kinds), declared):
-            if known[2] in barren:
-                continue
-            if kept and known[0] + known[1] - kept[0][0] > WINDOW:
-                yield from self._together(kept, finder)
-                meter.advance(kept[-1][0] + kept[-1][1] - kept[0][0])
-                kept = []
-            kept.append(known)
-        yield from self._together(kept, finder)
+        areas = [self._area(*known) for known in merge(self._index.of_kinds(kinds), declared)]
+        for area, likely in zip(areas, self.likely(areas, meter)):
+            if area.kind not in barren:
+                yield area.kind, self._looked_at(area, likely) if likely else None
 
-    def _finder(self, numpy: ModuleType) -> FastFinder:
-        starts = words_of(self._index.weak_starts(numpy))
-        return FastFinder(numpy, starts, starts, self._session.layout.word)
+    def _area(self, user: int, usable: int, number: int) -> Area:
+        name = self._kinds[number].name
+        links = LINKS.get(name, 0) * self._session.layout.word
+        return Area(user, min(usable, LARGEST), name, not name.endswith("[]"), links=links, kind=number)
 
-    def _together(
-        self, blocks: Sequence[Known], finder: Optional[FastFinder]
-    ) -> Iterator[tuple[int, Optional[LookedAt]]]:
-        if not blocks:
-            return
-        memory, word = self._session.memory, self._session.layout.word
-        base = blocks[0][0]
-        end = blocks[-1][0] + min(blocks[-1][1], LARGEST)
-        # a block that lies alone is read alone
-        alone = end - base > FAR * len(blocks)
-        data = None if alone else memory.try_read(base, end - base)
-        words = memory.as_words(data[: len(data) // word * word]) if data is not None else ()
-        hits = [at for at, _ in finder.hits(words)] if finder is not None and words else None
-        for user, usable, number in blocks:
-            links = LINKS.get(self._kinds[number].name, 0)
-            first = (user - base) // word + links
-            last = first - links + min(usable, LARGEST) // word
-            if hits is not None:
-                hit = bisect_left(hits, first)
-                if hit == len(hits) or hits[hit] >= last:
-                    yield number, None
-                    continue
-            name = self._kinds[number].name
-            area = Area(user, min(usable, LARGEST), name, not name.endswith("[]"), links=links * word, kind=number)
-            own = words[first:last] if words else self._index.words(user + area.links, last - first) or ()
-            likely = self._likely(own) if hits is None else [at - first for at in hits[hit : bisect_left(hits, last)]]
-            yield number, LookedAt(area, user + area.links, own, likely) if likely else None
+    def _looked_at(self, area: Area, likely: Sequence[int]) -> LookedAt:
+        start, word = area.start + area.links, self._session.layout.word
+        return LookedAt(area, start, self._index.words(start, (area.bytes - area.links) // word) or (), likely)
+
+    def likely(self, areas: Sequence[Area], meter: Meter) -> Iterator[list[int]]:
+        """Of each area the indices of words, after its links, that lead to blocks which holders can name."""
+        weak = {number for number in range(len(self._kinds)) if self._index.is_weak(number)}
+        rows, word = _rows(self._index, weak, self._index.fronts), self._session.layout.word
+        starts = array("Q", [start for start, _ in rows])
+        ends = array("Q", map(sum, rows)) if self._leads_inside else starts
+        table = self._engine.beside(starts, ends, array("Q", [usable for _, usable in rows]))
+        spans = [Span(each.start + each.links, each.start + max(each.bytes, each.links)) for each in areas]
+        hits = ((span, address) for address, value, _, span in table.pointers(spans, meter) if not value % word)
+        following = next(hits, None)
+        for number, span in enumerate(spans):
+            likely = []
+            while following is not None and following[0] == number:
+                likely.append((following[1] - span.start) // word)
+                following = next(hits, None)
+            yield likely
 
 
 DATA = Kind("ArrayBuffer data", "holder", how="its v8::BackingStore, and the length there")
@@ -385,8 +349,6 @@ SELDOM = 8
 _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
 HOLDERS = ("c++", "control", "gobject", "node")
 PLAIN = ("size", "pointers")
-MOST_NAMELESS = 1 << 18
-"""So many blocks are kept by their addresses."""
 LARGEST_PLAIN, TRIED = 4 << 10, 1 << 12
 """So much of a block of which nothing is known, and so many of a size, where none of these has a container."""
 ALIKE, OF_LIKELY = 8, 2 / 3
@@ -415,9 +377,11 @@ def _likely_in(session: Session, catalogue: Catalogue, leads_inside: bool) -> Li
 class HolderPass:
     """The pass itself: each area is looked through once, and what it names may hold others."""
 
-    def __init__(self, session: Session, catalogue: Catalogue, ground: LoadedModules, live: NamedLiveBlocks) -> None:
+    def __init__(self, session: Session, catalogue: Catalogue, engine: EngineImage, live: NamedLiveBlocks) -> None:
+        ground = catalogue.ground
         self._session = session
         self._catalogue = catalogue
+        self._engine = engine
         self._ground = ground
         self._live = live
         self._index = Index(session, catalogue, live)
@@ -433,8 +397,7 @@ class HolderPass:
         )
         self._leads_inside = catalogue.has_fronts or self._forms.leads_inside
         self._likely = _likely_in(session, catalogue, self._leads_inside)
-        numpy = live.numpy if not self._leads_inside else None
-        self._holders = HolderWords(session, self._index, live.kinds, self._likely, numpy=numpy)
+        self._holders = HolderWords(session, engine, self._index, live.kinds, self._leads_inside)
         self._left: deque[Area] = deque()
         self._plain: list[Plain] = []
         """Pointers that are in no container: what they name comes last, as it is a guess."""
@@ -445,25 +408,22 @@ class HolderPass:
 
     def run(self, declared: Sequence[Known]) -> None:
         holders = {at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}
-        for area in self._fixed():
-            self._look(area)
-            self._follow()
+        self._look_into_fixed()
         size = sum(heap.heap.bytes for heap in self._live.heaps)
         with self._session.meter("looking into holders", size) as meter:
-            nameless = self._nameless() if declared and self._holders.numpy is None else None
             for number, looked_at in self._holders.of(holders, meter, declared=declared):
                 self._objects_of[number] += 1
-                if looked_at is not None and (nameless is None or not nameless.isdisjoint(looked_at.words)):
+                if looked_at is not None:
                     self._look_at(looked_at)
                     self._follow()
         if self._forms.has_containers:
             self._look_into_plain()
         for keeper in self._catalogue.keepers:
-            for user, kind in name_bodies(self._session, self._index, keeper, self._live.kinds):
+            for user, kind in name_bodies(self._session, self._engine, self._index, keeper, self._live.kinds):
                 self._index.put(user, self._number(kind))
         if self._catalogue.python.runs:
             for user, kind in name_keys_of_objects(
-                self._session, self._index, self._catalogue.python, self._live.kinds
+                self._session, self._engine, self._index, self._catalogue.python, self._live.kinds
             ):
                 self._index.put(user, self._number(kind))
         self._name_plainly()
@@ -474,16 +434,19 @@ class HolderPass:
         while self._left:
             self._look(self._left.popleft())
 
-    def _nameless(self) -> Optional[set[int]]:
-        """The blocks that holders can still name, where these are few and pointers lead to their beginnings: what leads
-        to none of them need not be looked into."""
-        if self._leads_inside:
-            return None
-        counts = self._index.counts()
-        kinds = {kind for kind in counts if self._index.is_weak(kind)}
-        if sum(counts[kind] for kind in kinds) > MOST_NAMELESS:
-            return None
-        return {user for user, _, _ in self._index.of_kinds(kinds)} | {*self._index.mapped_of_kinds(kinds)}
+    def _look_into_fixed(self) -> None:
+        areas = [*self._fixed()]
+        parts = [
+            area._replace(start=start, bytes=min(LARGEST, area.start + area.bytes - start))
+            for area in areas
+            for start in range(area.start, area.start + area.bytes, LARGEST)
+        ]
+        for area, likely in zip(parts, self._holders.likely(parts, Unseen())):
+            if likely:
+                words = self._index.words(area.start, area.bytes // self._word + LONGEST_FORM)
+                words = words or self._index.words(area.start, area.bytes // self._word) or ()
+                self._look_at(LookedAt(area, area.start, words, likely))
+                self._follow()
 
     def _fixed(self) -> Iterator[Area]:
         """Variables of modules, and what lies on stacks."""
@@ -669,8 +632,13 @@ class HolderPass:
 
 
 def name_by_holders(
-    session: Session, catalogue: Catalogue, live: NamedLiveBlocks, declared: Sequence[Known] = ()
+    session: Session,
+    catalogue: Catalogue,
+    engine: EngineImage,
+    live: NamedLiveBlocks,
+    declared: Sequence[Known] = (),
 ) -> None:
-    """Names what is not certain yet; KeyboardInterrupt, and what was named until then is. `declared`: holders that have
-    the names of their types already, with the kinds that they had before, in address order."""
-    HolderPass(session, catalogue, catalogue.ground, live).run(declared)
+    """Names what is not certain yet; KeyboardInterrupt, and what was named until then is. `engine` has the image's
+    memory. `declared`: holders that have the names of their types already, with the kinds that they had before, in
+    address order."""
+    HolderPass(session, catalogue, engine, live).run(declared)

@@ -6,26 +6,31 @@ blocks are seen, the class's usual size tells; here it is looked for in the same
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from .. import engine
 from ..base.model import Heap, Kind
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session, likely_chunks
+from ..sources.target import Span, joined
 from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import BlockMember, declared_blocks, members_of
-from .name_all_blocks import THREAD_CACHE, catalogue_of, live_kinds, one_by_one
+from .graph.memory_windows import ImageBytes
+from .name_all_blocks import THREAD_CACHE, catalogue_of, live_kinds
 from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, KindOfSize, true_sizes
 
 FEW = 20_000
-"""Blocks of all heaps: a second without numpy."""
+"""Blocks of all heaps: a second."""
 MANY = 200_000
 """To follow the pointers of so many takes some two seconds."""
 NEAR = 8 << 20
 """So far to both sides."""
 ALTOGETHER = 256 << 20
 """No more than that for all blocks that are asked for."""
+STEPS = 3
+"""From one block to the next at most, where these must be copied."""
 ALONE = "{}, of this block alone"
 NOTHING_NEAR = f"{ALONE}: nothing near it is of that class"
 
@@ -93,22 +98,42 @@ def _declared_kinds(session: Session, chunks: Sequence[int]) -> dict[int, Kind]:
 
 
 def kinds_of(session: Session, placed: Sequence[tuple[int, int]]) -> dict[int, Kind]:
-    """Of single live blocks, by (chunk, bytes); of an image without the program's data, of none."""
-    if session.target.image.redacted:
+    """Of single live blocks, by (chunk, bytes); of an image without the program's data, and without the engine, of
+    none."""
+    if session.target.image.redacted or not engine.is_there():
         return {}
-    catalogue = catalogue_of(session)
-    header, word = session.layout.header, session.layout.word
-    near = _Near(session)
+    catalogue, target = catalogue_of(session), session.target
+    header, word, near = session.layout.header, session.layout.word, _Near(session)
+    sizes = {chunk + header: size for chunk, size in sorted(placed)}
+    image = engine.EngineImage(target.pointer_size, target.byte_order, target.stop_if_asked)
+    image.set_memory(ImageBytes(session, None).all_pieces(_led_to(session, sizes)))
+    ends = array("Q", [user + size - word for user, size in sizes.items()])
+    image.set_blocks(array("Q", sizes), ends, array("Q", sizes.values()))
     kinds = {}
-    for chunk, size in placed:
-        (index,) = one_by_one(session, catalogue, [chunk + header], [size - word])
-        entry = catalogue.entries[index]
-        if entry.usable is not None and catalogue.front(chunk + header, size - word):
+    for (user, size), number in zip(sizes.items(), catalogue.kinds_of(image).kinds):
+        entry = catalogue.entries[number]
+        if entry.usable is not None and catalogue.front(user):
             # those near by begin with a header, too
-            kinds[chunk] = entry.kind._replace(certain=False, how=ALONE.format(entry.kind.how))
+            kinds[user - header] = entry.kind._replace(certain=False, how=ALONE.format(entry.kind.how))
         else:
-            kinds[chunk] = near.settled(catalogue, entry, chunk, size - word)
+            kinds[user - header] = near.settled(catalogue, entry, user - header, size - word)
     return kinds
+
+
+def _led_to(session: Session, users: Iterable[int]) -> list[Span]:
+    """The pages where these blocks begin, those that words there lead to, and so on: it is copied where reading alone
+    gives the memory."""
+    if session.target.pieces(*next(((user, user + 1) for user in users), (0, 0))) is not None:
+        return []
+    pages, memory = session.target.page_size, session.memory
+    met: set[int] = set()
+    following = {user // pages for user in users}
+    for _ in range(STEPS):
+        met |= following
+        read = [memory.try_read(page * pages, pages) for page in following]
+        words = {word // pages for data in read if data is not None for word in memory.as_words(data)}
+        following = {page for page in words - met if any(each.contains(page * pages) for each in session.regions)}
+    return joined((page * pages, page * pages + pages) for page in sorted(met))
 
 
 class _Near:

@@ -12,8 +12,8 @@ from ..declared.container_rows import start_of
 from ..declared.named_blocks import StartVariable
 from ..declared.once_per_image import declared_in
 from ..recognise.module_memory import ground_of
-from ..recognise.nginx import FRONT as LEAST_POOL
 from ..recognise.nginx import Nginx
+from ..recognise.selection import Selection
 from .blocks import DEEP, FLAGS, NOBODY, STALE
 from .edges import Graph
 from .refs import ImageSearch
@@ -77,14 +77,9 @@ def _hold(graph: Graph, leads: Sequence[Lead], skipped: int, found: MainHolders)
 
 def edges_of_seeds(search: ImageSearch, seeds: Sequence[Seed]) -> list[int]:
     """One that leads into a pool's block leads to its start."""
-    blocks, memory = search.blocks, search.session.memory
     nginx = Nginx(ground_of(search.session))
-    pools = set()
-    for number in {each.edge >> FLAGS for each in seeds if each.edge & DEEP} if nginx.runs else ():
-        start, usable = blocks.starts[number], blocks.ends[number] - blocks.starts[number]
-        head = memory.try_read(start, LEAST_POOL) if usable >= LEAST_POOL else None
-        if head is not None and nginx.kind_of(start, usable, head) is not None:
-            pools.add(number)
+    found = nginx.kinds(Selection(search.engine)) if nginx.runs else ()
+    pools = {number for numbers, _ in found for number in numbers}
     return [each.edge & ~DEEP if each.edge >> FLAGS in pools else each.edge for each in seeds]
 
 

@@ -69,8 +69,7 @@ class Strength:
     def _front(self, index: int) -> int:
         """Bytes of an allocator of the program's own in front of what the block is for."""
         if index not in self._fronts:
-            start = self._blocks.starts[index]
-            self._fronts[index] = self._catalogue.front(start, self._blocks.ends[index] - start)
+            self._fronts[index] = self._catalogue.front(self._blocks.starts[index])
         return self._fronts[index]
 
     def _is_pool(self, index: int) -> bool:
@@ -79,7 +78,7 @@ class Strength:
             start = self._blocks.starts[index]
             usable, front = self._blocks.ends[index] - start, self._front(index)
             self._pools[index] = hands_out_pieces(self._memory, start, usable) or (
-                front > 0 and self._catalogue.hands_out_pieces(start, usable)
+                front > 0 and self._catalogue.hands_out_pieces(start)
             )
         return self._pools[index]
 

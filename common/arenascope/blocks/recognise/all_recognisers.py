@@ -16,21 +16,22 @@ only.
 
 from __future__ import annotations
 
-import struct
-from itertools import repeat
-from typing import Collection, Iterable, Mapping, NamedTuple, Optional, Protocol, Sequence, runtime_checkable
+from array import array
+from typing import Callable, Collection, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, runtime_checkable
 
+from ...base.meter import Unseen
 from ...base.model import BY_SIZE, Kind
+from ...engine import CONTENTS, EngineImage, fill, places_of
 from ...glibc.chunk import SIZE_BITS
-from ...sources.memory import Memory
-from .containers import LIST, PAGES, TREE, NodeLinks
-from .contents import ENCODINGS, LETTERS, LOOKED_AT, STARTS, are_addresses, text_in
-from .cplusplus import Classes, ClassName
+from ...sources.target import Span, joined
+from .containers import LIST, PAGES, TREE
+from .contents import ENCODINGS
+from .cplusplus import Classes
 from .glib import Glib
 from .gobject import GObjects
 from .jvm import Jvm, Nmt
 from .memcached import Memcached
-from .module_memory import PAGE_SHIFT, Front, Fronts, LoadedModules, fits
+from .module_memory import LoadedModules
 from .mysql import Mysql
 from .nginx import Nginx
 from .perl import Perl
@@ -39,6 +40,7 @@ from .postgres import Postgres
 from .python import Python
 from .redis import Redis
 from .ruby import Ruby
+from .selection import USABLE, USER, Found, Front, Numbers, Selection, fits, own, word_at
 from .sqlite import Sqlite
 from .v8 import V8
 from .zlib_streams import Zlib
@@ -53,30 +55,24 @@ class Obstacks:
     """The chunks of one process (struct _obstack_chunk)."""
 
     def __init__(self, ground: LoadedModules) -> None:
-        self._ground = ground
         program = ground.modules.program
         self.runs = program is not None and program.name in PROGRAMS
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        if usable < LEAST:
-            return None
-        limit, before = struct.unpack_from("<2Q", head)
-        if not fits(limit - user, usable) or before % FRONT:
-            return None
-        return CHUNK if not before or self._is_chunk(before) else None
-
-    def _is_chunk(self, chunk: int) -> bool:
-        words = self._ground.words(chunk - 8, 2)
-        return words is not None and fits(words[1] - chunk, (words[0] & ~SIZE_BITS) - 8)
+    def kinds(self, blocks: Selection) -> Found:
+        limit, before = own(0), own(1)
+        size = (word_at(before, -1) & ~SIZE_BITS) - 8
+        is_sound = (USABLE >= LEAST) & fits(limit - USER) & before.is_multiple(FRONT)
+        yield blocks.where(is_sound & ((before == 0) | fits(word_at(before) - before, size))), CHUNK
 
 
-class Program(Protocol):
-    """The structs of one program."""
+class Recogniser(Protocol):
+    """The structs of one program, or the objects of one runtime."""
 
-    runs: bool
+    @property
+    def runs(self) -> bool: ...
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        """Of a block of so many bytes; `head` is its beginning."""
+    def kinds(self, blocks: Selection) -> Found:
+        """What some of these are."""
 
 
 @runtime_checkable
@@ -90,14 +86,26 @@ class RuntimeKeeper(Protocol):
     past: Sequence[int]
     """How far into such a block they may point."""
 
-    def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
-        """What a block of so many bytes is that words[at] points to."""
+    def kept(self, pointers: Selection) -> Found:
+        """What blocks are that words lead to, by the numbers of these: USER is where a word lies, USABLE what is usable
+        of the block, BASE the block that has the word, or 0."""
 
 
-def programs_in(ground: LoadedModules) -> Sequence[Program]:
+class Fronts(Protocol):
+    """What a program puts in front of its blocks."""
+
+    runs: bool
+    sizes: Sequence[int]
+    """How many bytes that may be."""
+
+    def fronts(self, blocks: Selection) -> Iterator[tuple[Numbers, Front]]:
+        """What some of these have in front, what is surest first."""
+
+
+def programs_in(ground: LoadedModules) -> Sequence[Recogniser]:
     if ground.memory.pointer_size != 8 or ground.memory.byte_order != "little":
         return ()
-    every: Sequence[Program] = (
+    every: Sequence[Recogniser] = (
         Glib(ground),
         Jvm(ground),
         Memcached(ground),
@@ -115,8 +123,6 @@ def programs_in(ground: LoadedModules) -> Sequence[Program]:
     return [each for each in every if each.runs]
 
 
-HEAD = 10
-"""Words of a block from which its allocator's header, and what follows, is told."""
 NONE = -1
 """No live block."""
 EXACT = 1024
@@ -128,7 +134,6 @@ GRAIN = 16
 ALIKE = 8
 """Blocks of each of several sizes that one class may have: after an object there may be room for more."""
 SEVERAL = "{}, of several sizes as frequent"
-LONGEST_ARRAY = 64 << 10
 ZEROS = Kind("zeros", "zeros", how="its bytes")
 BEGINS = Kind("first bytes are zero", "zeros", certain=False, how="its first bytes")
 POINTERS = Kind("mostly pointers", "pointers", certain=False, how="its words")
@@ -136,6 +141,18 @@ TEXTS = {name: Kind(f"text, {name}", "text", certain=False, how="its bytes") for
 NODES = {name: Kind(name, "node", certain=False, how="its links, which lead back") for name in (TREE, LIST, PAGES)}
 UNTOLD = Kind("remains of objects", "size", how=BY_SIZE)
 """It begins as an array does, of something of another size."""
+
+
+KINDS = {
+    "zeros": ZEROS,
+    "begins with zeros": BEGINS,
+    **TEXTS,
+    "tree node": NODES[TREE],
+    "list node": NODES[LIST],
+    "linked pages": NODES[PAGES],
+    "pointers": POINTERS,
+}
+"""By what the engine calls contents."""
 
 
 def true_sizes(sizes: Mapping[int, int]) -> Sequence[int]:
@@ -176,65 +193,47 @@ class KindOfSize(NamedTuple):
     """Of an array: what it is of, and `usable` is the distance between two."""
 
 
-class _Table:
-    """A vtable, and the blocks that begin with it."""
+class BlockKinds(NamedTuple):
+    """What the blocks of a table are by their own words."""
 
-    def __init__(self, of: ClassName, word: bytes) -> None:
-        self.of = of
-        self.word = word
-        """The vtable's address, as it lies in memory."""
-        self.sizes: Sizes = {}
-        """Of blocks that hold one object each."""
+    kinds: array[int]
+    """The numbers of their kinds."""
+    has_table: bytearray
+    """Of each whether it begins with a vtable."""
 
 
-UNSEEN = _Table(ClassName("", None, ""), b"")
-"""In place of a word's table where it is not known yet whether it has one."""
+class InFront(NamedTuple):
+    """What a block has in front of what it is for."""
 
-
-def _repeats(data: bytes, word: int) -> Optional[int]:
-    """How far it is from the first word to where it stands again, as often as there is room for; None where it does
-    not, or not at equal steps."""
-    first = data[:word]
-    step = data.find(first, word)
-    while step > 0 and step % word:
-        step = data.find(first, step + 1)
-    if step < 0:
-        return None
-    again = data.count(first, word)
-    places = sum(1 for at in range(step, len(data) - word + 1, step) if data[at : at + word] == first)
-    return step if places == again else None
+    bytes: int
+    holds_pieces: bool
+    """What comes after it is handed out in small pieces."""
 
 
 class Catalogue:
     """The kinds of one image, as far as they have been met."""
 
-    def __init__(self, ground: LoadedModules, low: int, high: int) -> None:
-        """All heaps lie within [low, high)."""
+    def __init__(self, ground: LoadedModules, low: int, high: int, blocks: Callable[[], EngineImage]) -> None:
+        """All heaps lie within [low, high); `blocks` makes the table of all live blocks."""
         self.entries: list[KindOfSize] = []
         self._index: dict[KindOfSize, int] = {}
         self.ground = ground
-        self._memory: Memory = ground.memory
         self._word = ground.memory.pointer_size
         self.low, self.high = low, high
+        self._blocks = blocks
         self._classes = Classes(ground)
-        self.tables: dict[int, Optional[_Table]] = {}
-        """By the first word of blocks; None: it is no vtable."""
+        self._tables: dict[int, Optional[Kind]] = {}
+        """What begins with it, by the first word of blocks; None: it is no vtable."""
         self._by_size: Sizes = {}
         self._plain: dict[Kind, int] = {}
         self.python = Python(ground, low, high)
-        runtimes = (self.python, GObjects(ground, low, high))
-        self._runtimes = [each for each in runtimes if each.runs]
-        self._programs = programs_in(ground)
-        every: Sequence[object] = (self.python if self.python.runs else None, *self._programs)
-        self.keepers = [each for each in every if isinstance(each, RuntimeKeeper)]
-        self._links = NodeLinks(ground.memory, low, high)
+        runtimes: Sequence[Recogniser] = (self.python, GObjects(ground, low, high))
+        self._recognisers = [*(each for each in runtimes if each.runs), *programs_in(ground)]
+        self.keepers = [each for each in self._recognisers if isinstance(each, RuntimeKeeper)]
         fronts: Sequence[Fronts] = (Mysql(ground), Nmt(ground))
         self._fronts = next((each for each in fronts if each.runs), None)
-        little = ground.memory.byte_order == "little"
-        self._half = 0 if little or self._word == 4 else 32
-        """By how much a word is shifted that begins with a number of four bytes."""
-        self._least_text = 256 if little and self._word == 8 else 1
-        """A smaller number has no two letters, wide ones neither."""
+        self._in_front: Optional[dict[int, InFront]] = None if self._fronts is not None else {}
+        """By the blocks that have a front."""
 
     def kind(self, index: int) -> Kind:
         return self.entries[index].kind
@@ -274,168 +273,93 @@ class Catalogue:
                 settled.append(self.plain(told) if fits else self.by_size(usable))
         return [*settled, *range(len(settled), len(self.entries))]
 
-    def classify(self, user: int, usable: int, head: bytes) -> int:
-        """The index of a block's kind; `head` is its beginning, LOOKED_AT bytes or all of it."""
-        return self.classify_many(self._memory.as_words(head), head, user, [user], [usable])[0]
+    def kinds_of(self, engine: EngineImage) -> BlockKinds:
+        """What all blocks of its table are."""
+        found = self._without_fronts(engine)
+        if self._fronts is not None:
+            blocks = Selection(engine)
+            fronts: dict[int, Front] = {}
+            for numbers, front in self._fronts.fronts(blocks):
+                fronts.update((each, front) for each in numbers if each not in fronts and not found.has_table[each])
+            self._in_front = self._behind(engine, fronts, found.kinds)
+        return found
 
-    def classify_many(
-        self,
-        words: Sequence[int],
-        data: bytes,
-        base: int,
-        users: Sequence[int],
-        usables: Sequence[int],
-        told: Iterable[int] = repeat(NONE),
-    ) -> list[int]:
-        """The same of blocks in address order that lie in `data`, which begins at `base`, with all of their heads. What
-        is `told` counts, unless NONE, but where there is a vtable: what is not told may begin with the same."""
-        indices: list[int] = []
-        add, known, pages = indices.append, self.tables.get, self.ground.pages
-        low, high, least_text, quick = self.low, self.high, self._least_text, not (self._runtimes or self._programs)
-        text = self.known(TEXTS["ASCII"])
-        shift = 3 if self._word == 8 else 2
-        length, other = len(data), self._other
-        for user, usable, number in zip(users, usables, told):
-            start = user - base
-            at = start >> shift
-            first = words[at]
-            table = known(first, UNSEEN)
-            if table is UNSEEN:
-                table = self._learn(first) if first >> PAGE_SHIFT in pages else None
-            if table is None:
-                if number != NONE:
-                    add(number)
-                    continue
-                end = start + (usable if usable < LOOKED_AT else LOOKED_AT)
-                if end > length:
-                    end = length
-                # as _other does, but without a call: it is what most blocks are of which something is to be told
-                if quick and first >= least_text and not low <= first < high:
-                    letters = LETTERS(data, start, end)
-                    if letters is not None:
-                        stop = letters.end()
-                        if 2 * stop >= start + end and (stop == end or not data[stop]):
-                            add(text)
-                            continue
-                add(other(words, data, at, end, base, usable))
-            else:
-                end = start + usable
-                index = table.sizes.get(usable, NONE)
-                # several objects side by side, or the first of its size
-                if index == NONE or end > length or data.find(table.word, start + self._word, end) >= 0:
-                    index = self._of_table(table, data, base, user, usable)
-                add(index)
-        return indices
+    def _without_fronts(self, engine: EngineImage) -> BlockKinds:
+        blocks = Selection(engine)
+        usables = blocks.column(USABLE)
+        kinds, has_table = array("i", [NONE]) * blocks.count, bytearray(blocks.count)
+        for first, block, step in engine.beginning_with(self.ground.page_spans, Unseen()):
+            kinds[block] = self._of_table(first, usables[block], step)
+            has_table[block] = kinds[block] != NONE
+        for recogniser in self._recognisers:
+            for numbers, kind in recogniser.kinds(blocks):
+                fill(kinds, numbers, self.known(kind))
+        data = [Span(each.start, each.end) for each in self.ground.regions if each.writable]
+        contents = engine.contents(self.low, self.high, joined(sorted(data)), kinds, Unseen())
+        for number, name in enumerate(CONTENTS):
+            if name in KINDS:
+                fill(kinds, places_of(number, contents), self.known(KINDS[name]))
+        for block in places_of(NONE & 0xFFFFFFFF, kinds):
+            kinds[block] = self.by_size(usables[block])
+        return BlockKinds(kinds, has_table)
 
-    def _learn(self, first: int) -> Optional[_Table]:
-        of = self._classes.of(first)
-        word = first.to_bytes(self._word, self._memory.byte_order)
-        self.tables[first] = _Table(of, word) if of is not None else None
-        return self.tables[first]
+    def _behind(self, engine: EngineImage, fronts: Mapping[int, Front], kinds: array[int]) -> dict[int, InFront]:
+        """Puts down what those blocks are by what comes after their fronts, and returns the fronts by address."""
+        order = sorted(fronts)
+        starts, ends, sizes = engine.blocks()
+        users = array("Q", [starts[each] + fronts[each].bytes for each in order])
+        behind = engine.beside(users, *(array("Q", [one[each] for each in order]) for one in (ends, sizes)))
+        blocks, own = Selection(behind), self._without_fronts(behind).kinds
+        in_front = {}
+        places: dict[int, tuple[Front, array[int]]] = {}
+        for number, block in enumerate(order):
+            front = fronts[block]
+            places.setdefault(id(front), (front, array("I")))[1].append(number)
+        for front, numbers in places.values():
+            held = {each: name for name, holds in front.holds.items() for each in blocks.where(holds, numbers)}
+            for number, asked in zip(numbers, blocks.column(front.asked, numbers)):
+                kind = own[number]
+                name = held.get(number)
+                if self.entries[kind].kind.kind in ("size", "zeros"):
+                    how = "its own header, after its allocator's" if name else "its allocator's header"
+                    told = name or f"{front.of}: {_sized(asked)}"
+                    kind = self.known(Kind(told, "holder" if name else "size", how=how))
+                kinds[order[number]] = kind
+                in_front[starts[order[number]]] = InFront(front.bytes, name is not None)
+        return in_front
 
-    def of_table(self, first: int, usable: int, step: int) -> int:
-        """The index of the kind of a block that begins with this word; NONE where that is no vtable. `step`: so far
+    def _of_table(self, first: int, usable: int, step: int) -> int:
+        """The number of the kind of a block that begins with this word; NONE where that is no vtable. `step`: so far
         from one to the next it has the word, at equal steps; 0: it does not."""
-        table = self.tables.get(first, UNSEEN)
-        if table is UNSEEN:
-            table = self._learn(first)
-        if table is None:
+        if first not in self._tables:
+            of = self._classes.of(first)
+            self._tables[first] = Kind(of.name, of.kind, of.module, how=of.how) if of is not None else None
+        kind = self._tables[first]
+        if kind is None:
             return NONE
-        kind = Kind(table.of.name, table.of.kind, table.of.module, how=table.of.how)
         if step:
             return self.index_of(KindOfSize(kind._replace(name=f"{kind.name}[]"), step, kind))
-        index = table.sizes.get(usable)
-        if index is None:
-            index = table.sizes[usable] = self.index_of(KindOfSize(kind, usable))
-        return index
+        return self.index_of(KindOfSize(kind, usable))
 
-    def _of_table(self, table: _Table, data: bytes, base: int, user: int, usable: int) -> int:
-        of, start, looked_at = table.of, user - base, min(usable, LONGEST_ARRAY)
-        kind = Kind(of.name, of.kind, of.module, how=of.how)
-        whole = data[start : start + looked_at]
-        if len(whole) < looked_at:
-            whole = self._memory.try_read(user, looked_at) or whole
-        # new T[n], the body of a vector
-        step = _repeats(whole, self._word)
-        if step is not None:
-            return self.index_of(KindOfSize(kind._replace(name=f"{of.name}[]"), step, kind))
-        table.sizes[usable] = self.index_of(KindOfSize(kind, usable))
-        return table.sizes[usable]
+    def _fronts_of_all(self) -> Mapping[int, InFront]:
+        if self._in_front is None:
+            self.kinds_of(self._blocks())
+        return self._in_front or {}
 
-    def _other(self, words: Sequence[int], data: bytes, at: int, end: int, base: int, usable: int) -> int:
-        """Whatever has no vtable; it begins with words[at], and `end` is how far data has it."""
-        start = at * self._word
-        count = (end - start) // self._word
-        if self._fronts is not None:
-            front = self._fronts.front_of(words, at, count, usable)
-            if front is not None:
-                return self._after_front(front, words, data, at, base, usable)
-        for runtime in self._runtimes:
-            kind = runtime.kind_of(words, at, count, usable)
-            if kind is not None:
-                return self.known(kind)
-        for program in self._programs:
-            kind = program.kind_of(base + start, usable, data[start:end])
-            if kind is not None:
-                return self.known(kind)
-        first, low, high = words[at], self.low, self.high
-        inside = low <= first < high
-        if not first:
-            if not data[start:end].strip(b"\0"):
-                return self.known(ZEROS if usable <= LOOKED_AT else BEGINS)
-        elif not inside and first >= self._least_text and STARTS[data[start]]:
-            # an address can look like letters
-            encoding = text_in(data, start, end)
-            if encoding is not None:
-                return self.known(TEXTS[encoding])
-        # most have none: neither a colour, nor a pointer in front
-        if count > 2 and (
-            inside
-            or low <= words[at + 1] < high
-            or low <= words[at + 2] < high
-            or not (first or words[at + 1])
-            or first >> self._half & 0xFFFFFFFF < 2
-        ):
-            node = self._links.node_in(words, at, base, count, usable=usable)
-            if node is not None:
-                return self.known(NODES[node])
-            if are_addresses(words[at : at + count], low, high, align=self._word, is_data=self.ground.is_data):
-                return self.known(POINTERS)
-        return self.by_size(usable)
-
-    def _after_front(self, front: Front, words: Sequence[int], data: bytes, at: int, base: int, usable: int) -> int:
-        """What a block is that has words of an allocator in front."""
-        user, size = base + at * self._word, front.words * self._word
-        fronts, self._fronts = self._fronts, None  # there is one header: damage may have another in each
-        try:
-            (index,) = self.classify_many(words, data, base, [user + size], [usable - size])
-        finally:
-            self._fronts = fronts
-        if fronts is None or self.entries[index].kind.kind not in ("size", "zeros"):
-            return index
-        own = fronts.holds(front, words[at : at + HEAD], user)
-        if own is not None:
-            return self.known(Kind(own, "holder", how="its own header, after its allocator's"))
-        return self.known(Kind(f"{front.of}: {_sized(front.bytes)}", "size", how="its allocator's header"))
-
-    def front(self, user: int, usable: int) -> int:
+    def front(self, user: int) -> int:
         """How many bytes of an allocator's lie in front of what a block is for."""
-        words = self._memory.try_words(user, min(4, usable // self._word)) if self._fronts is not None else None
-        found = self._fronts.front_of(words, 0, len(words), usable) if self._fronts is not None and words else None
-        return found.words * self._word if found is not None else 0
+        found = self._fronts_of_all().get(user)
+        return found.bytes if found is not None else 0
 
-    def hands_out_pieces(self, user: int, usable: int) -> bool:
+    def hands_out_pieces(self, user: int) -> bool:
         """Whether what comes after such a header is a pool of the same program's."""
-        words, fronts = self._memory.try_words(user, min(HEAD, usable // self._word)), self._fronts
-        if fronts is None or words is None:
-            return False
-        front = fronts.front_of(words, 0, len(words), usable)
-        return front is not None and fronts.holds(front, words, user) is not None
+        found = self._fronts_of_all().get(user)
+        return found is not None and found.holds_pieces
 
     @property
     def asks_blocks_alone(self) -> bool:
         """Whether no runtime and no program has words of its own, which may tell of other blocks."""
-        return not (self._runtimes or self._programs or self._fronts)
+        return not (self._recognisers or self._fronts)
 
     @property
     def has_fronts(self) -> bool:

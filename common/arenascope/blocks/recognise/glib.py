@@ -6,12 +6,31 @@ of slices ends in its SlabInfo, which is in a ring with those of its size. A GLi
 
 from __future__ import annotations
 
-import struct
-from typing import Optional, Sequence
+from array import array
 
 from ...base.model import Kind
-from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, LoadedModules, fits
+from .module_memory import LoadedModules
+from .selection import (
+    LONGEST_TEXT,
+    LOW,
+    USABLE,
+    USER,
+    Condition,
+    Found,
+    Numbers,
+    Selection,
+    Value,
+    any_of,
+    either,
+    fits,
+    is_plain,
+    least,
+    number_at,
+    own,
+    usable_at,
+    value,
+    word_at,
+)
 
 HOW = "its struct's words, and what they point to"
 TABLE = Kind("GHashTable", "holder", how=HOW)
@@ -21,44 +40,22 @@ SLICES = Kind("GSlice page", "holder", how="its SlabInfo, in a ring with others"
 PART = "its GHashTable's own sizes"
 KEYS, HASHES, VALUES = (Kind(f"GHashTable {name}", "holder", how=PART) for name in ("keys", "hashes", "values"))
 TEXT = Kind("GString text", "holder", how="its GString, which says where it ends")
-WORDS = struct.Struct("<QIIIIQQQQQQ")
+TABLE_BYTES, MOST_TABLE_BYTES = 88, 128
 """struct _GHashTable (ghash.c): size, mod and mask, nodes and places in use, two bits, keys, hashes, values, and two
 functions. So since 2.60."""
-TABLE_BYTES = (88, 96)
-FIRST, KEYS_AT, HASHES_AT, VALUES_AT = 0, 4, 5, 6
+KEYS_AT, HASHES_AT, VALUES_AT, FUNCTIONS_AT = range(4, 8)
+"""Its words."""
 FEWEST, MOST = 8, 1 << 26
 MOST_READ = 4 << 30
 """Bytes of hashes: damage could have many tables say that they have all of a large block."""
-REAL = 2
-"""The least hash of an entry: 0 is empty, 1 deleted."""
 SLAB_INFO, PADDING = 48, 16
 """SLAB_INFO_SIZE and NATIVE_MALLOC_PADDING of gslice.c: how far from a page's end it is, and what that lacks."""
-LEAST_SLAB, MOST_SLAB = 128, 64 << 10
+SLABS = tuple(128 << shift for shift in range(10))
 NODES = (24, 40)
 """What malloc makes of three words: a rest too small for another block may go with them."""
-MOST_TEXT = 1 << 32
-LEAST_TEXT, LOOKED_AT = 4, 256
-
-
-class _GHashTable:
-    """As its struct has it."""
-
-    def __init__(self, words: Sequence[int]) -> None:
-        self.size, self.mask, self.nodes = words[FIRST], words[1] >> 32, words[2] & 0xFFFFFFFF
-        self.modulo, self.used = words[1] & 0xFFFFFFFF, words[2] >> 32
-        self.keys, self.hashes, self.values = words[KEYS_AT : VALUES_AT + 1]
-        self.functions = words[VALUES_AT + 1 : VALUES_AT + 3]
-
-    @property
-    def may_be(self) -> bool:
-        size = self.size
-        return (
-            FEWEST <= size <= MOST
-            and self.mask == size - 1
-            and not size & self.mask
-            and size // 2 < self.modulo <= size
-            and self.nodes <= self.used <= size
-        )
+NEXT, BEFORE = 1, 2
+"""Words of a GList's node."""
+MOST_TEXT, LEAST_TEXT = 1 << 32, 4
 
 
 class Glib:
@@ -69,92 +66,82 @@ class Glib:
     past = (0,)
 
     def __init__(self, ground: LoadedModules) -> None:
-        self._memory = ground.memory
-        self._pages = ground.pages
+        self._memory, self._code = ground.memory, ground.page_spans
         self._left = MOST_READ
         self.runs = any(each.name.startswith("libglib-2.0.so") for each in ground.modules.all)
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        if usable in NODES:
-            return self._of_three(user, head)
-        if usable >= TABLE_BYTES[0] and TABLE_BYTES[0] <= usable < TABLE_BYTES[1] + 32:
-            table = _GHashTable(self._memory.unpack_words(head[: 8 * 9]))
-            if table.may_be and self._is_table(table):
-                return TABLE
-        return SLICES if self._is_slab(user, usable) else None
+    def kinds(self, blocks: Selection) -> Found:
+        of_three = USABLE.is_in(NODES)
+        text, length, room = map(own, range(3))
+        is_string = (length < room) & (room < MOST_TEXT) & _ends(text, length) & fits(room, usable_at(text))
+        yield blocks.where(of_three & is_string), STRING
+        yield blocks.where(of_three & _is_listed()), LIST
+        is_large = USABLE.between(TABLE_BYTES, MOST_TABLE_BYTES)
+        yield self._true_tables(blocks, USER, blocks.where(is_large & self._may_be_table(USER))), TABLE
+        yield blocks.where(any_of(map(_is_slab, SLABS))), SLICES
 
-    def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
-        """What a block of so many bytes is that words[at] points to, of a struct or a page of slices."""
-        for place, kind in ((KEYS_AT, KEYS), (HASHES_AT, HASHES), (VALUES_AT, VALUES)):
-            own = words[at - place : at - place + 9] if at >= place else ()
-            table = _GHashTable(own) if len(own) == 9 else None
-            if table is not None and table.may_be and self._is_table(table):
-                sizes = (4,) if kind is HASHES else (4, 8)
-                return kind if any(fits(table.size * each, usable) for each in sizes) else None
-        if at + 2 < len(words) and words[at + 1] < words[at + 2] < MOST_TEXT and fits(words[at + 2], usable):
-            return TEXT if self._ends(words[at], words[at + 1]) else None
-        return None
+    def kept(self, pointers: Selection) -> Found:
+        """What lies in a struct or a page of slices."""
+        for place, kind, sizes in ((KEYS_AT, KEYS, (4, 8)), (HASHES_AT, HASHES, (4,)), (VALUES_AT, VALUES, (4, 8))):
+            table = USER - 8 * place
+            is_part = self._may_be_table(table) & any_of(fits(word_at(table) * each) for each in sizes)
+            yield self._true_tables(pointers, table, pointers.where(is_part)), kind
+        length, room = word_at(USER, 1), word_at(USER, 2)
+        is_text = (length < room) & (room < MOST_TEXT) & fits(room) & _ends(word_at(USER), length)
+        yield pointers.where(is_text), TEXT
 
-    def _is_table(self, table: _GHashTable) -> bool:
-        """As many hashes as it has entries, and as many with those that were removed as are in use."""
-        hash_function, equal = table.functions
+    def _may_be_table(self, table: Value) -> Condition:
+        size, mask, modulo = word_at(table), word_at(table, 1) >> 32, word_at(table, 1) & LOW
+        nodes, used = word_at(table, 2) & LOW, word_at(table, 2) >> 32
+        is_sound = size.between(FEWEST, MOST + 1) & (mask == size - 1) & (size & mask == 0)
+        is_counted = (size >> 1 < modulo) & (modulo <= size) & (nodes <= used) & (used <= size)
         # keys that are numbers are equal by themselves
-        if hash_function >> PAGE_SHIFT not in self._pages or (equal and equal >> PAGE_SHIFT not in self._pages):
-            return False
-        size = 4 * table.size
-        if size > self._left or not fits(size, self._usable(table.hashes)):
-            return False
-        self._left -= size
-        data = self._memory.try_read(table.hashes, size)
-        if data is None:
-            return False
-        hashes = memoryview(data).cast("I")
-        used = table.size - hashes.tolist().count(0)
-        return used == table.used and used - hashes.tolist().count(1) == table.nodes
+        hash_function, equal = word_at(table, FUNCTIONS_AT), word_at(table, FUNCTIONS_AT + 1)
+        calls = hash_function.lies_in(self._code) & ((equal == 0) | equal.lies_in(self._code))
+        return is_sound & is_counted & calls & fits(size * 4, usable_at(word_at(table, HASHES_AT)))
 
-    def _ends(self, text: int, length: int) -> bool:
-        """Whether a text is so long, by its zero."""
-        seen = min(length, LOOKED_AT)
-        data = self._memory.try_read(text + length - seen, seen + 1) if length >= LEAST_TEXT else None
-        return data is not None and not data[seen] and not data[:seen].translate(None, PLAIN)
+    def _true_tables(self, some: Selection, table: Value, which: Numbers) -> Numbers:
+        """Those with as many hashes as they have entries, and as many with those that were removed as are in use."""
+        counts = (word_at(table, HASHES_AT), word_at(table), word_at(table, 2) & LOW, word_at(table, 2) >> 32)
+        columns = [some.column(each, which) for each in counts]
+        return array("I", [each for each, *row in zip(which, *columns) if self._are_hashes(*row)])
 
-    def _of_three(self, user: int, head: bytes) -> Optional[Kind]:
-        first, second, third = struct.unpack_from("<3Q", head)
-        if second < third < MOST_TEXT and self._ends(first, second) and fits(third, self._usable(first)):
-            return STRING
-        # a node with one neighbour at least, that has another one or is between it and the end
-        near = [(each, place) for each, place in ((second, 1), (third, 2)) if each]
-        if not near or (first and first in (second, third)) or second == third:
-            return None
-        steps = 0
-        for node, place in near:
-            before = user
-            for _ in range(2):
-                if node % 16 or self._usable(node) not in NODES:
-                    return None
-                own = self._memory.try_read(node, 24)
-                words = struct.unpack("<3Q", own) if own is not None else (0, 0, 0)
-                if words[3 - place] != before:
-                    return None
-                steps += 1
-                before, node = node, words[place]
-                if not node:
-                    break
-        return LIST if steps > 1 else None
-
-    def _usable(self, user: int) -> int:
-        """By malloc's header, if that is a block's."""
-        return ((self._memory.try_word(user - 8) or 0) & ~7) - 8
-
-    def _is_slab(self, user: int, usable: int) -> bool:
-        page = usable + PADDING & ~15
-        while page & page - 1:
-            page &= page - 1
-        if not LEAST_SLAB <= page <= MOST_SLAB or user % page or not fits(page - PADDING, usable):
+    def _are_hashes(self, address: int, size: int, nodes: int, used: int) -> bool:
+        """A hash of 0 is of an empty place, 1 of a deleted entry."""
+        if 4 * size > self._left:
             return False
-        info = user + page - SLAB_INFO
-        data = self._memory.try_read(info, 32)
-        _, chunks, after, before = struct.unpack("<4Q", data) if data is not None else (0, 0, 0, 0)
-        if not 0 < chunks & 0xFFFFFFFF < page // 16:
-            return False
-        return self._memory.try_word(after + 24) == info == self._memory.try_word(before + 16)
+        self._left -= 4 * size
+        data = self._memory.try_read(address, 4 * size)
+        hashes = memoryview(data).cast("I").tolist() if data is not None else []
+        return data is not None and (size - hashes.count(0), hashes.count(1)) == (used, used - nodes)
+
+
+def _ends(text: Value, length: Value) -> Condition:
+    """Whether a text is so long, by its zero."""
+    seen = least(length, LONGEST_TEXT)
+    return (length >= LEAST_TEXT) & (number_at(text + length, 1) == 0) & is_plain(text + length - seen, seen)
+
+
+def _is_listed() -> Condition:
+    """A node with one neighbour at least, that has another one or is between it and the end."""
+    first, after, before = map(own, range(3))
+
+    def leads_back(node: Value, place: int, to: Value) -> Condition:
+        return node.is_multiple(16) & usable_at(node).is_in(NODES) & (word_at(node, 3 - place) == to)
+
+    def is_chain(node: Value, place: int) -> Condition:
+        further = word_at(node, place)
+        return leads_back(node, place, USER) & ((further == 0) | leads_back(further, place, node))
+
+    is_own = (first != after) & (first != before) | (first == 0)
+    are_chains = ((after == 0) | is_chain(after, NEXT)) & ((before == 0) | is_chain(before, BEFORE))
+    goes_on = either(after > 0, either(before > 0, after, word_at(after, NEXT)), word_at(before, BEFORE)) > 0
+    return (after != before) & is_own & goes_on & are_chains
+
+
+def _is_slab(page: int) -> Condition:
+    info = USER + (page - SLAB_INFO)
+    chunks, after, before = word_at(info, 1) & LOW, word_at(info, 2), word_at(info, 3)
+    is_page = fits(value(page - PADDING))
+    in_ring = (word_at(after, 3) == info) & (word_at(before, 2) == info)
+    return is_page & USER.is_multiple(page) & chunks.between(1, page // 16) & in_ring

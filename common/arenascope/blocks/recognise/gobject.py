@@ -11,10 +11,12 @@ GSlice, up to GLib 2.74, has arenas of its own unless G_SLICE=always-malloc says
 from __future__ import annotations
 
 import re
-from typing import Iterator, NamedTuple, Optional, Sequence
+from array import array
+from typing import Iterator, NamedTuple, Optional
 
 from ...base.model import Kind
-from .module_memory import LoadedModules, fits
+from .module_memory import LoadedModules
+from .selection import USABLE, USER, Condition, Found, Selection, Value, any_of, fits, number_at, own, value, word_at
 
 TYPES, QUARKS = "libgobject-2.0.so", "libglib-2.0.so"
 IN_FRONT = 32
@@ -33,7 +35,6 @@ MOST_REFERENCES = 1 << 24
 OWN_NAME, FIRST_QUARKS = b"GObject", 1024
 """It is among so many of the first."""
 MOST_QUARKS = 1 << 20
-MOST_REFUSED = 1 << 16
 _NAME = re.compile(rb"[A-Za-z_][\w+-]{2,199}")
 
 
@@ -56,7 +57,6 @@ class GObjects:
         self._ground = ground
         self._low, self._high = low, high
         self._little = ground.memory.byte_order == "little"
-        self._classes: dict[int, Optional[_Class]] = {}
         self._quarks: Optional[int] = None
         if ground.memory.pointer_size == 8 and any(each.name.startswith(TYPES) for each in ground.modules.all):
             self._quarks = self._find_quarks()
@@ -65,18 +65,30 @@ class GObjects:
     def runs(self) -> bool:
         return self._quarks is not None
 
-    def kind_of(self, words: Sequence[int], at: int, count: int, usable: int) -> Optional[Kind]:
-        """Of a block of so many bytes, of which `count` words are known, from `at` on."""
-        for front in range(min(count, IN_FRONT)):
-            pointer = words[at + front]
-            if not self._low <= pointer < self._high or pointer % 8:
-                continue
-            class_ = self._classes[pointer] if pointer in self._classes else self._learn(pointer)
-            if class_ is None or class_.front != front or not fits(class_.bytes, usable):
-                continue
-            if not (class_.counted and not self._counts(words, at + front + 1)):
-                return class_.kind
-        return None
+    def kinds(self, blocks: Selection) -> Found:
+        """An instance's class is a block itself."""
+        classes = {}
+        for address in blocks.column(USER, blocks.where(self._is_class(USER))):
+            class_ = self._read(address)
+            if class_ is not None:
+                classes[address] = class_
+        for front in sorted({each.front for each in classes.values()}):
+            alike = {address: each for address, each in classes.items() if each.front == front}
+            have_one = blocks.where((8 * front < USABLE) & own(front).is_in(alike)) if front < IN_FRONT else array("I")
+            for address, some in blocks.grouped(own(front), have_one):
+                class_ = alike[address]
+                is_whole = fits(value(class_.bytes))
+                references = number_at(USER + (8 * front + 8), 4)
+                is_counted = references.between(1, MOST_REFERENCES) if class_.counted else is_whole
+                yield blocks.where(is_whole & is_counted, some), class_.kind
+
+    def _is_class(self, class_: Value) -> Condition:
+        """By its type, which has its own address among its words, and leads to the class by its data."""
+        node = word_at(class_)
+        data = word_at(node, NODE_DATA)
+        is_type = any_of(word_at(node, place) == node for place in SUPERS)
+        leads_back = any_of(word_at(data, place) == class_ for place in CLASS)
+        return node.between(self._low, self._high) & node.is_multiple(8) & is_type & leads_back
 
     def _half(self, word: int, number: int) -> int:
         """The first or second four bytes of a word."""
@@ -84,15 +96,6 @@ class GObjects:
 
     def _short(self, word: int, number: int) -> int:
         return word >> 16 * (number if self._little else 3 - number) & 0xFFFF
-
-    def _counts(self, words: Sequence[int], at: int) -> bool:
-        return at < len(words) and 0 < self._half(words[at], 0) < MOST_REFERENCES
-
-    def _learn(self, pointer: int) -> Optional[_Class]:
-        if len(self._classes) > MOST_REFUSED:
-            self._classes = {each: class_ for each, class_ in self._classes.items() if class_ is not None}
-        self._classes[pointer] = class_ = self._read(pointer)
-        return class_
 
     def _read(self, pointer: int) -> Optional[_Class]:
         """The class there, if it is one."""

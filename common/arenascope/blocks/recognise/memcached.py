@@ -6,10 +6,13 @@ How far apart items are is not known beforehand: the least step at which all hav
 
 from __future__ import annotations
 
+from array import array
+from itertools import compress
 from typing import Optional
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
+from .selection import USABLE, USER, Found, Selection, all_of, least, number_at
 
 CLASS, CLASSES = 40, 63
 """Where in an item its class is, and the bits of it; the others say which queue it is in."""
@@ -31,30 +34,32 @@ class Memcached:
         program = ground.modules.program
         self.runs = program is not None and program.name == "memcached"
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        if (
-            usable < LEAST_PAGE
-            or not head[CLASS] & CLASSES
-            or any(word % STEP for word in (head[0], head[8], head[16]))
-        ):
-            return None
-        number = head[CLASS] & CLASSES
-        if not self._has_known_step(user, min(usable, PAGE), number):
-            page = self._memory.try_read(user, min(usable, PAGE))
-            step = _step_of_items(page, number) if page is not None else None
-            if step is None:
-                return None
-            self._steps[number] = step
-        return Kind(f"slab pages of class {number}", "holder", how="its items, each with its class")
+    def kinds(self, blocks: Selection) -> Found:
+        number = number_at(USER + CLASS, 1) & CLASSES
+        may_be = (USABLE >= LEAST_PAGE) & all_of(number_at(USER + at, 1).is_multiple(STEP) for at in (0, 8, 16))
+        for of, some in blocks.grouped(number, blocks.where(may_be & (number > 0))):
+            users, sizes = blocks.column(USER, some), blocks.column(least(USABLE, PAGE), some)
+            are_right = [self._are_items(user, size, of) for user, size in zip(users, sizes)]
+            pages = array("I", compress(some, are_right))
+            yield pages, Kind(f"slab pages of class {of}", "holder", how="its items, each with its class")
 
-    def _has_known_step(self, user: int, size: int, number: int) -> bool:
+    def _are_items(self, page: int, size: int, number: int) -> bool:
+        if self._has_known_step(page, size, number):
+            return True
+        data = self._memory.try_read(page, size)
+        step = _step_of_items(data, number) if data is not None else None
+        if step is not None:
+            self._steps[number] = step
+        return step is not None
+
+    def _has_known_step(self, page: int, size: int, number: int) -> bool:
         """Whether items are as far apart as in another page of this class: not all of them need be read."""
         step = self._steps.get(number)
         if step is None:
             return False
         items = size // step
         few = range(0, items, max(1, items // FEW))
-        found = [self._memory.try_read(user + item * step + CLASS, 1) for item in few]
+        found = [self._memory.try_read(page + item * step + CLASS, 1) for item in few]
         return all(each is not None and each[0] & CLASSES == number for each in found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from functools import cached_property
-from typing import NamedTuple, Optional, Protocol, Sequence
+from typing import Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...session.session import Session
@@ -44,7 +44,7 @@ class LoadedModules:
 
     @cached_property
     def page_spans(self) -> Sequence[Span]:
-        """The same as ranges, in order."""
+        """These pages, in order."""
         return joined((page << PAGE_SHIFT, page + 1 << PAGE_SHIFT) for page in sorted(self.pages))
 
     @property
@@ -133,29 +133,6 @@ LARGEST_PAGE = 64 << 10
 
 def fits(asked: int, usable: int, page: int = PAGE_SLACK) -> bool:
     return 0 < asked <= usable < asked + (page if usable >= MAPPED else SLACK)
-
-
-class Front(NamedTuple):
-    """What stands in front of a block's own words."""
-
-    words: int
-    bytes: int
-    """That were asked for after it."""
-    of: str
-
-
-class Fronts(Protocol):
-    """Of one process."""
-
-    runs: bool
-    sizes: Sequence[int]
-    """How many bytes may stand in front."""
-
-    def front_of(self, words: Sequence[int], at: int, count: int, usable: int) -> Optional[Front]:
-        """Of a block of so many bytes, of which `count` words are known, from `at` on."""
-
-    def holds(self, front: Front, words: Sequence[int], user: int) -> Optional[str]:
-        """What a block is that is known by no more than its front."""
 
 
 PAGE_BITS, MOST_KEPT = 12, 4096

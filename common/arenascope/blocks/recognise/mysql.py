@@ -6,9 +6,22 @@ That it says how large the block is, to the byte, proves it. What comes after it
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Iterator, Sequence
 
-from .module_memory import LARGEST_PAGE, Front, LoadedModules, fits
+from .module_memory import LARGEST_PAGE, LoadedModules
+from .selection import (
+    USABLE,
+    USER,
+    Condition,
+    Front,
+    Numbers,
+    Selection,
+    Value,
+    fits,
+    number_at,
+    own,
+    word_at,
+)
 
 ALLOCATOR = "my_malloc"
 MAGIC = 1234
@@ -24,50 +37,45 @@ class Mysql:
     sizes: Sequence[int] = (24, 32)
 
     def __init__(self, ground: LoadedModules) -> None:
-        self._little = ground.memory.byte_order == "little"
-        self._word = ground.memory.pointer_size
-        self.runs = self._word == 8 and ground.has(ALLOCATOR, "mysql", "mariadb")
+        self.runs = ground.memory.pointer_size == 8 and ground.has(ALLOCATOR, "mysql", "mariadb")
 
-    def front_of(self, words: Sequence[int], at: int, count: int, usable: int) -> Optional[Front]:
-        """Of a block of so many bytes, of which `count` words are known, from `at` on."""
-        if count < 4:
-            return None
-        first, second, third = words[at], words[at + 1], words[at + 2]
+    def fronts(self, blocks: Selection) -> Iterator[tuple[Numbers, Front]]:
+        first, second, third = map(own, range(3))
+        is_long = USABLE >= 32
         # struct my_memory_header of MariaDB: owner, size with two marks (one thread's; counted), key
-        if second & 2 and self._fits(second & ~3, 24, usable) and not second & 4 and self._owns(first):
-            return Front(3, second & ~3, f"{ALLOCATOR} for one thread" if second & 1 else ALLOCATOR)
+        is_counted = is_long & (second & 6 == 2) & _fits(second & ~3, 24) & _owns(first)
+        for of_thread, name in enumerate((ALLOCATOR, f"{ALLOCATOR} for one thread")):
+            asked = word_at(USER, -2) & ~3
+            yield (
+                blocks.where(is_counted & (second & 1 == of_thread)),
+                Front(24, name, asked, {ROOT_BLOCK: _root(asked)}),
+            )
         # ut_new_pfx_t of its InnoDB: key, owner, size with this itself
-        if self._fits(third - 24, 24, usable) and self._owns(second) and self._key(first) < MOST_KEYS:
-            return Front(3, third - 24, "InnoDB")
+        is_pfx = is_long & _fits(third - 24, 24) & _owns(second) & (number_at(USER, 4) < MOST_KEYS)
+        asked = word_at(USER, -1) - 24
+        yield blocks.where(is_pfx), Front(24, "InnoDB", asked, {HEAP_BLOCK: _heap_block(asked)})
         # struct my_memory_header of MySQL: key and a magic number, size, owner
-        if self._other_half(first) == MAGIC and self._fits(second, 32, usable) and self._owns(third):
-            return Front(4, second, ALLOCATOR)
-        return None
+        is_magic = is_long & (number_at(USER + 4, 4) == MAGIC) & _fits(second, 32) & _owns(third)
+        asked = word_at(USER, -3)
+        yield blocks.where(is_magic), Front(32, ALLOCATOR, asked, {ROOT_BLOCK: _root(asked)})
 
-    def holds(self, front: Front, words: Sequence[int], user: int) -> Optional[str]:
-        """What a block is that is known by no more than its front: memory that is handed out in small pieces."""
-        if len(words) < front.words + 3 or front.bytes < 3 * self._word:
-            return None
-        first, second, third = words[front.words : front.words + 3]
-        own = user + front.words * self._word
-        # st_used_mem: the next one, what is left, the size
-        if front.of != "InnoDB" and third == front.bytes and second <= third and not first % self._word:
-            return ROOT_BLOCK
-        if front.of != "InnoDB":
-            return None
-        # mem_block_info_t: the list of its blocks, of which it is the first; in each its neighbours, and its length
-        is_first = 0 < first < MOST_KEYS and second == own
-        return HEAP_BLOCK if is_first or front.bytes in words[front.words + LENGTH :][:2] else None
 
-    def _fits(self, size: int, front: int, usable: int) -> bool:
-        return size > 0 and fits(front + size, usable, LARGEST_PAGE)
+def _fits(size: Value, front: int) -> Condition:
+    return (size > 0) & fits(size + front, page=LARGEST_PAGE)
 
-    def _owns(self, word: int) -> bool:
-        """A thread's record of the performance schema, or none."""
-        return not word % self._word and not word >> 48
 
-    def _key(self, word: int) -> int:
-        return word & 0xFFFFFFFF if self._little else word >> 32
+def _owns(word: Value) -> Condition:
+    """A thread's record of the performance schema, or none."""
+    return word.is_multiple(8) & (word >> 48 == 0)
 
-    def _other_half(self, word: int) -> int:
-        return word >> 32 if self._little else word & 0xFFFFFFFF
+
+def _root(asked: Value) -> Condition:
+    """st_used_mem: the next one, what is left, the size."""
+    first, second, third = map(own, range(3))
+    return (asked >= 24) & (third == asked) & (second <= third) & first.is_multiple(8)
+
+
+def _heap_block(asked: Value) -> Condition:
+    """mem_block_info_t: the list of its blocks, of which it is the first; in each its neighbours, and its length."""
+    is_first = own(0).between(1, MOST_KEYS) & (own(1) == USER)
+    return (asked >= 24) & (is_first | (own(LENGTH) == asked) | (own(LENGTH + 1) == asked))

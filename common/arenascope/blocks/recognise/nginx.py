@@ -3,11 +3,9 @@ was too small (ngx_pool_data_t)."""
 
 from __future__ import annotations
 
-import struct
-from typing import Optional
-
 from ...base.model import Kind
-from .module_memory import LoadedModules, fits
+from .module_memory import LoadedModules
+from .selection import USABLE, USER, Found, Selection, fits, own, word_at
 
 POOL = Kind("ngx_pool_t block", "holder", how="its own end, and the next block's")
 FRONT = 32
@@ -19,19 +17,12 @@ class Nginx:
     """The pools of one process."""
 
     def __init__(self, ground: LoadedModules) -> None:
-        self._ground = ground
         program = ground.modules.program
         self.runs = program is not None and program.name in ("nginx", "openresty", "angie")
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        if not FRONT < usable < MOST_BYTES:
-            return None
-        last, end, after, failed = struct.unpack_from("<4Q", head)
-        if not (user + FRONT <= last <= end and fits(end - user, usable) and failed < MOST_FAILED):
-            return None
-        if after:
-            # all blocks of a pool are as large
-            words = self._ground.words(after, 2) if not after % 8 else None
-            if words is None or words[1] - after != end - user:
-                return None
-        return POOL
+    def kinds(self, blocks: Selection) -> Found:
+        last, end, after, failed = map(own, range(4))
+        is_pool = (last >= USER + FRONT) & (last <= end) & fits(end - USER) & (failed < MOST_FAILED)
+        # all blocks of a pool are as large
+        is_alike = after.is_multiple(8) & (word_at(after, 1) - after == end - USER)
+        yield blocks.where(USABLE.between(FRONT + 1, MOST_BYTES) & is_pool & ((after == 0) | is_alike)), POOL

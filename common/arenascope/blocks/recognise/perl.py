@@ -7,11 +7,25 @@ bodies are listed, with their sizes, in struct arena_set.
 
 from __future__ import annotations
 
-import struct
-from typing import Optional, Sequence
-
 from ...base.model import Kind
-from .module_memory import LoadedModules, MemoryPages, fits
+from .module_memory import LoadedModules
+from .selection import (
+    BASE,
+    LOW,
+    PLACE,
+    USABLE,
+    USER,
+    Found,
+    Selection,
+    fits,
+    holds_in_each,
+    holds_in_one,
+    least,
+    number_at,
+    own,
+    usable_at,
+    word_at,
+)
 
 HEADS = Kind("Perl SV arena", "holder", how="its first head, and those after it")
 ARENAS = Kind("Perl list of body arenas", "holder", how="its counts, and the first arena's size")
@@ -20,13 +34,14 @@ KEY = Kind("Perl shared hash key (HEK)", "string", how="its pointer to itself, a
 STRING = Kind("Perl string (PV)", "string", how="the head and body of its SV")
 ARRAY = Kind("Perl array (AvARRAY)", "holder", how="the head and body of its AV")
 HASH = Kind("Perl hash (HvARRAY)", "holder", how="the head and body of its HV")
-HEAD_WORDS, HEAD_BYTES = 3, 24
+HEAD_BYTES, FLAGS_AT, KEPT_AT = 24, 12, 16
+FEWEST, MOST_HEADS = 8, 10
+"""So many heads of an arena are looked at."""
 TYPE, FREED = 0xFF, 0xFF
 MOST_TYPES = 18
-STRINGS, AV, HV = (3, 5, 6, 7), (11,), (12,)
+STRINGS, AV, HV = (3, 5, 6, 7), 11, 12
 """Types of scalars that have a string, since 5.18: PV, PVIV, PVNV, PVMG; of arrays and hashes."""
 ENTRY_BYTES, BEFORE_ENTRIES = 24, 16
-SHARED = struct.Struct("<QQQIi")
 KEY_FRONT, KEY_MORE = 32, 2
 """struct shared_he in front of a key's letters; a zero and flags after them."""
 
@@ -39,45 +54,34 @@ class Perl:
     past = (0,)
 
     def __init__(self, ground: LoadedModules) -> None:
-        self._ground = ground
-        self._words = MemoryPages(ground.memory).words
         self.runs = ground.has("Perl_sv_setsv_flags", "libperl")
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        if len(head) < KEY_FRONT:
-            return None
-        _, second, count, _, length = SHARED.unpack_from(head)
-        if second == user + HEAD_BYTES and count and length >= 0 and fits(KEY_FRONT + length + KEY_MORE, usable):
-            return KEY
-        if fits(second * HEAD_BYTES, usable) and len(head) > 8 * HEAD_BYTES and self._are_heads(head):
-            return HEADS
-        if fits(BEFORE_ENTRIES + (second & 0xFFFFFFFF) * ENTRY_BYTES, usable) and 0 < second >> 32 < 1 << 16:
-            first, size = struct.unpack_from("<2Q", head, BEFORE_ENTRIES)
-            return ARENAS if self._block_fits(first, size) else None
-        return None
+    def kinds(self, blocks: Selection) -> Found:
+        second, length = own(1), number_at(USER + 28, 4)
+        is_key = (second == USER + HEAD_BYTES) & (own(2) > 0) & (length < 1 << 31)
+        yield blocks.where((USABLE >= KEY_FRONT) & is_key & fits(length + KEY_FRONT + KEY_MORE)), KEY
+        flags = number_at(USER + PLACE * HEAD_BYTES + HEAD_BYTES + FLAGS_AT, 4)
+        has_type = (flags & TYPE < MOST_TYPES) | (flags & TYPE == FREED)
+        # but for the first one
+        heads = least(second, MOST_HEADS) - 1
+        are_heads = (second >= FEWEST) & holds_in_each(has_type, heads) & holds_in_one(flags > 0, heads)
+        yield blocks.where(fits(second * HEAD_BYTES) & are_heads), HEADS
+        is_list = fits((second & LOW) * ENTRY_BYTES + BEFORE_ENTRIES) & (second >> 32).between(1, 1 << 16)
+        arena = own(2)
+        leads = (arena > 0) & arena.is_multiple(16) & fits(own(3), usable_at(arena))
+        yield blocks.where((USABLE >= KEY_FRONT) & is_list & leads), ARENAS
 
-    def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
-        """What a block of so many bytes is that words[at] points to, of an arena or the list of these."""
-        if at % HEAD_WORDS != HEAD_WORDS - 1 or at + 1 >= len(words):
-            return None
-        if words[1] >> 32:
-            return BODIES if fits(words[at + 1], usable) else None
-        flags, body = words[at - 1] >> 32, self._words(words[at - 2], 4) or self._ground.words(words[at - 2], 4)
-        if body is None or not words[at - 1] & 0xFFFFFFFF:
-            return None
-        kind, used, room = flags & TYPE, body[2], body[3]
-        if kind in STRINGS:
-            return STRING if used < room and fits(room, usable) else None
-        signed = used if used < 1 << 63 else -1
-        if kind in AV and signed <= room and fits((room + 1) * 8, usable):
-            return ARRAY
-        return HASH if kind in HV and not room & (room + 1) and room < 1 << 32 and usable >= (room + 1) * 8 else None
-
-    def _are_heads(self, head: bytes) -> bool:
-        heads = list(struct.iter_unpack("<QIIQ", head[HEAD_BYTES : len(head) // HEAD_BYTES * HEAD_BYTES]))
-        kinds = [flags & TYPE for _, _, flags, _ in heads]
-        return all(kind < MOST_TYPES or kind == FREED for kind in kinds) and any(flags for _, _, flags, _ in heads)
-
-    def _block_fits(self, user: int, size: int) -> bool:
-        header = self._ground.word(user - 8) if user and not user % 16 else None
-        return header is not None and fits(size, (header & ~7) - 8)
+    def kept(self, pointers: Selection) -> Found:
+        """What lies in an arena or the list of these."""
+        is_kept = (USER - BASE) % HEAD_BYTES == KEPT_AT
+        is_listed = is_kept & (word_at(BASE, 1) >> 32 > 0)
+        yield pointers.where(is_listed & fits(word_at(USER, 1))), BODIES
+        kind, body = word_at(USER, -1) >> 32 & TYPE, word_at(USER, -2)
+        used, room = word_at(body, 2), word_at(body, 3)
+        is_head = is_kept & (word_at(BASE, 1) >> 32 == 0) & (word_at(USER, -1) & LOW > 0)
+        yield pointers.where(is_head & kind.is_in(STRINGS) & (used < room) & fits(room)), STRING
+        # that of an empty one is -1
+        is_array = (kind == AV) & ((used >> 63 == 1) | (used <= room)) & fits((room + 1) * 8)
+        yield pointers.where(is_head & is_array), ARRAY
+        is_hash = (kind == HV) & (room & room + 1 == 0) & (room < 1 << 32) & ((room + 1) * 8 <= USABLE)
+        yield pointers.where(is_head & is_hash), HASH

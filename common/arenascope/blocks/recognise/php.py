@@ -5,11 +5,27 @@ What a request makes lies in Zend's own memory; what outlives requests is malloc
 
 from __future__ import annotations
 
-import struct
-from typing import Optional
-
 from ...base.model import Kind
-from .module_memory import PAGE_SHIFT, LoadedModules, fits
+from .module_memory import LoadedModules
+from .selection import (
+    PLACE,
+    USABLE,
+    USER,
+    Condition,
+    Found,
+    Selection,
+    Value,
+    any_of,
+    first,
+    fits,
+    holds_in_each,
+    holds_in_one,
+    least,
+    number_at,
+    own,
+    value,
+    word_at,
+)
 
 STRING = Kind("zend_string", "string", how="its type, length and hash")
 FUNCTION = Kind("zend_internal_function", "holder", how="its name, its handler and its module")
@@ -17,11 +33,10 @@ TABLE = Kind("HashTable buckets", "holder", how="their keys, which have the same
 IS_STRING, TYPE, PERSISTENT = 6, 0xF, 1 << 7
 FRONT = 24
 """Bytes of a zend_string in front of its letters."""
-HASHED = 1 << 63
 LEAST, SLOT, BUCKET = 8, 8, 32
 """Places of the smallest table; bytes of a place among the slots in front, and of a bucket."""
-LOOKED_AT = 16
-"""Buckets."""
+MOST_SLOTS, LOOKED_AT = 64, 16
+"""So many halves of places, and buckets."""
 EMPTY = 0xFFFFFFFF
 LEAST_FUNCTION, MOST_FUNCTION = 104, 192
 HANDLERS = (8, 9)
@@ -32,47 +47,42 @@ class Php:
     """Zend's structs in one process."""
 
     def __init__(self, ground: LoadedModules) -> None:
-        self._ground = ground
+        self._code = ground.page_spans
         self.runs = ground.has("zend_parse_parameters", "php")
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        if len(head) < FRONT:
-            return None
-        count, kind, hashed, length = struct.unpack_from("<2I2Q", head)
-        if kind & TYPE == IS_STRING and kind & PERSISTENT and count and self._is_string(user, usable, hashed, length):
-            return STRING
-        if LEAST_FUNCTION <= usable < MOST_FUNCTION and head[0] == 1 and self._is_function(head):
-            return FUNCTION
-        if usable >= LEAST * (SLOT + BUCKET) and self._is_table(user, usable, head):
-            return TABLE
-        return None
+    def kinds(self, blocks: Selection) -> Found:
+        count, kind, length = number_at(USER, 4), number_at(USER + 4, 4), own(2)
+        is_kept = (USABLE >= FRONT) & (kind & (TYPE | PERSISTENT) == IS_STRING | PERSISTENT) & (count > 0)
+        ends = fits(length + FRONT + 1) & (number_at(USER + FRONT + length, 1) == 0)
+        yield blocks.where(is_kept & ends & ((own(1) == 0) | _has_hash(own(1)))), STRING
+        is_called = any_of(own(at).lies_in(self._code) & own(at + 1).lies_in(self._code) for at in HANDLERS)
+        is_large = USABLE.between(LEAST_FUNCTION, MOST_FUNCTION)
+        yield blocks.where(is_large & (number_at(USER, 1) == 1) & is_called & _is_string(own(1))), FUNCTION
+        yield blocks.where(_is_table()), TABLE
 
-    def _is_string(self, user: int, usable: int, hashed: int, length: int) -> bool:
-        if not fits(FRONT + length + 1, usable) or not (not hashed or hashed & HASHED):
-            return False
-        return self._ground.memory.try_read(user + FRONT + length, 1) == b"\0"
 
-    def _is_function(self, head: bytes) -> bool:
-        words = struct.unpack_from(f"<{len(head) // 8}Q", head)
-        pages = self._ground.pages
-        if not any(words[at] >> PAGE_SHIFT in pages and words[at + 1] >> PAGE_SHIFT in pages for at in HANDLERS):
-            return False
-        return self._hash_of(words[1]) is not None
+def _has_hash(word: Value) -> Condition:
+    return word >> 63 == 1
 
-    def _hash_of(self, string: int) -> Optional[int]:
-        """Of a string, wherever it lies."""
-        words = self._ground.words(string, 2) if string and not string % 8 else None
-        return words[1] if words is not None and words[0] >> 32 & TYPE == IS_STRING else None
 
-    def _is_table(self, user: int, usable: int, head: bytes) -> bool:
-        """Slots have a bucket's number or none; a bucket has its key's hash and the key."""
-        places = 1 << (usable // (SLOT + BUCKET)).bit_length() - 1
-        if not fits(places * (SLOT + BUCKET), usable):
-            return False
-        slots = memoryview(head[: min(len(head), places * SLOT) // 4 * 4]).cast("I")
-        if any(slot != EMPTY and slot >= places for slot in slots):
-            return False
-        data = self._ground.memory.try_read(user + places * SLOT, min(places, LOOKED_AT) * BUCKET) or b""
-        used = [(hashed, key) for _, kind, hashed, key in struct.iter_unpack("<4Q", data) if kind & 0xFF]
-        keyed = [(hashed, key) for hashed, key in used if key]
-        return len(keyed) > 0 and all(hashed & HASHED and self._hash_of(key) == hashed for hashed, key in keyed)
+def _is_string(pointer: Value) -> Condition:
+    """Wherever it lies."""
+    is_pointer = (pointer > 0) & pointer.is_multiple(8)
+    return is_pointer & (word_at(pointer) >> 32 & TYPE == IS_STRING)
+
+
+def _is_table() -> Condition:
+    """Slots have a bucket's number or none; a bucket has its key's hash and the key."""
+    places = value(1) << first(fits(value(SLOT + BUCKET) << PLACE), 40)
+    slot = number_at(USER + PLACE * 4, 4)
+    bucket = USER + places * SLOT + PLACE * BUCKET
+    hashed, key = word_at(bucket, 2), word_at(bucket, 3)
+    is_keyed = (word_at(bucket, 1) & 0xFF > 0) & (key > 0)
+    is_right = _has_hash(hashed) & _is_string(key) & (word_at(key, 1) == hashed)
+    looked_at = least(places, LOOKED_AT)
+    return (
+        (USABLE >= LEAST * (SLOT + BUCKET))
+        & holds_in_each((slot == EMPTY) | (slot < places), least(places * 2, MOST_SLOTS))
+        & holds_in_one(is_keyed, looked_at)
+        & holds_in_each(~is_keyed | is_right, looked_at)
+    )

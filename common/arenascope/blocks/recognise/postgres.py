@@ -14,7 +14,8 @@ from typing import NamedTuple, Optional
 
 from ...base.model import Kind
 from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, LoadedModules, fits
+from .module_memory import PAGE_SHIFT, LoadedModules
+from .selection import LOW, USABLE, USER, Condition, Found, Selection, Value, any_of, fits, own, word_at
 
 HOW = "its memory context's name"
 FREED = Kind("freed memory context", "holder", how="a context's words, without a parent")
@@ -64,27 +65,28 @@ class Postgres:
         found = ground.modules.exported(program, names) if program is not None else {}
         self.runs = len(found) == len(names)
         self._top = self._memory.try_word(found["TopMemoryContext"]) if self.runs else None
-        self._kinds: dict[int, Optional[Kind]] = {}
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        if usable < LEAST:
-            return None
-        words = struct.unpack("<32Q", head)
-        context, before, after, free, end = words[:5]
-        if 0 < context & 0xFFFFFFFF < MOST_TAGS:
-            return self._kind(user) if user in words[slice(*HEADER_WORDS)] else None
+    def kinds(self, blocks: Selection) -> Found:
+        context, before, after, free, end = map(own, range(5))
+        is_large, is_context = USABLE >= LEAST, (context & LOW).between(1, MOST_TAGS)
+        has_itself = any_of(own(place) == USER for place in range(*HEADER_WORDS))
+        yield from self._named(blocks, USER, is_large & is_context & has_itself)
+        is_other = is_large & ~is_context
         for form in GENERATION:
-            size, first_free, last = words[form.size], words[form.free], words[form.free + 1]
-            if fits(size, usable) and user < first_free <= last == user + size:
-                linked = self._memory.try_word(before) == self._memory.try_word(context + 8) == user
-                return self._kind(words[form.context]) if linked else None
-        if not (user < free <= end <= user + usable and fits(end - user, usable)):
-            return None
-        if before and self._memory.try_word(before + 16) != user:
-            return None
-        if after and self._memory.try_word(after + 8) != user:
-            return None
-        return self._kind(context)
+            size, first_free, last = own(form.size), own(form.free), own(form.free + 1)
+            is_form = fits(size) & (first_free > USER) & (first_free <= last) & (last == USER + size)
+            linked = (word_at(before) == USER) & (word_at(context, 1) == USER)
+            yield from self._named(blocks, own(form.context), is_other & is_form & linked)
+            is_other = is_other & ~is_form
+        is_set = (free > USER) & (free <= end) & (end <= USER + USABLE) & fits(end - USER)
+        linked = ((before == 0) | (word_at(before, 2) == USER)) & ((after == 0) | (word_at(after, 1) == USER))
+        yield from self._named(blocks, context, is_other & is_set & linked)
+
+    def _named(self, blocks: Selection, context: Value, condition: Condition) -> Found:
+        for address, some in blocks.grouped(context, blocks.where(condition)):
+            kind = self._kind(address)
+            if kind is not None:
+                yield some, kind
 
     def family(self, most: int) -> dict[int, ContextLinks]:
         """By address all contexts below the first one, at most so many, as MemoryContextStats() goes through them."""
@@ -105,11 +107,6 @@ class Postgres:
         return found
 
     def _kind(self, context: int) -> Optional[Kind]:
-        if context not in self._kinds:
-            self._kinds[context] = self._named(context)
-        return self._kinds[context]
-
-    def _named(self, context: int) -> Optional[Kind]:
         data = self._memory.try_read(context, 8 * CONTEXT_WORDS) if not context % 8 else None
         if data is None:
             return None

@@ -9,12 +9,34 @@ table of a dict's keys, which says how large it is.
 from __future__ import annotations
 
 import re
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.model import POINTED, Kind
-from .module_memory import LARGEST_PAGE, PAGE_SHIFT, LoadedModules, fits
+from .module_memory import LARGEST_PAGE, LoadedModules
+from .selection import (
+    BASE,
+    LOW,
+    PLACE,
+    TRUE,
+    USABLE,
+    USER,
+    Condition,
+    Found,
+    Numbers,
+    Selection,
+    Value,
+    any_of,
+    either,
+    first,
+    fits,
+    holds_in_each,
+    number_at,
+    own,
+    value,
+    word_at,
+)
 
-TYPE_TYPE = "PyType_Type"
+TYPE_TYPE, STR_TYPE = "PyType_Type", "PyUnicode_Type"
 IN_FRONT = (0, 2, 4)
 """Words before the object itself."""
 PLAIN_STR = 5
@@ -23,8 +45,9 @@ MOST_REFERENCES = 1 << 24
 IMMORTAL = (0x3FFFFFFF, 0xFFFFFFFF)
 """Since 3.12: from the first of these on, in 32 bits."""
 DEEPEST = 3
+LARGEST_OBJECT = 1 << 20
+_NO_NAMES = [each for each in range(256) if not re.match(rb"[A-Za-z_<]", bytes([each]))]
 _NAME = re.compile(rb"[A-Za-z_<][\w.<>\[\] -]{0,199}")
-MOST_REFUSED = 1 << 16
 FARTHEST = 16
 """Words of an object in which a pointer names what it leads to."""
 DICT_KEYS = Kind("dict keys", "python", how="its own counts")
@@ -51,37 +74,46 @@ POOL_WORDS, POOL_GRAIN, MOST_POOLED = 6, 16, 512
 """Of its header; bytes by which its blocks can differ, and of the largest."""
 
 
+class PythonType(NamedTuple):
+    """A type, and how large its objects are at least."""
+
+    kind: Kind
+    bytes: int
+
+
 class PythonBody(NamedTuple):
-    """What an object of a type keeps apart: where its pointer is, in words, and how large it is, in words or bytes."""
+    """What an object of a type keeps apart."""
 
     place: int
+    """Where its pointer is, in words."""
     name: str
-    words: Callable[[Sequence[int]], Optional[int]]
-    """How many words or bytes by the object's own; None where it does not say."""
-    unit: Optional[int] = None
-    """Bytes of each; None for a word's."""
+    holds: Callable[[Sequence[Value], int], Condition]
+    """By the object's own words, each of so many bytes."""
 
 
+def _fills(count: Value, unit: int) -> Condition:
+    return (count > 0) & fits(count * unit, page=LARGEST_PAGE)
+
+
+OWN_WORDS = 7
 DEQUE_BLOCK = "deque block"
 DEQUE_NEXT = 65
 """The word of such a block that leads to the next."""
-_SET = (PythonBody(5, "set table", lambda own: 2 * (own[4] + 1)),)
-_END = PythonBody(3, DEQUE_BLOCK, lambda own: DEQUE_NEXT + 1)
+_SET = (PythonBody(5, "set table", lambda own, word: _fills((own[4] + 1) * 2, word)),)
+_END = PythonBody(3, DEQUE_BLOCK, lambda _, word: _fills(value(DEQUE_NEXT + 1), word))
 FORMS: dict[str, tuple[PythonBody, ...]] = {
-    "list": (PythonBody(3, "list items", lambda own: own[4] if own[2] <= own[4] else 0),),
+    "list": (PythonBody(3, "list items", lambda own, word: (own[2] <= own[4]) & _fills(own[4], word)),),
     "set": _SET,
     "frozenset": _SET,
-    "bytearray": (PythonBody(4, "bytearray bytes", lambda own: own[3] if own[2] <= own[3] else 0, 1),),
+    "bytearray": (PythonBody(4, "bytearray bytes", lambda own, _: (own[2] <= own[3]) & _fills(own[3], 1)),),
     "collections.deque": (_END, _END._replace(place=4)),
-    "numpy.ndarray": (PythonBody(2, "numpy.ndarray data", lambda own: None if not own[6] else 0),),
+    "numpy.ndarray": (PythonBody(2, "numpy.ndarray data", lambda own, _: own[6] == 0),),
 }
-OWN_WORDS = 7
 
 
 class Python:
     """The types of one interpreter."""
 
-    holders = FORMS
     apart = True
     past = (0,)
 
@@ -89,12 +121,11 @@ class Python:
         self._ground = ground
         self._word = ground.memory.pointer_size
         self._low, self._high = low, high
-        self._own: Optional[int] = _type_type(ground)
+        self._own, self._str = _types(ground)
         self._offset = 1
         """Of an object's type, in words; without the global lock there is more in front."""
-        self._kinds: dict[int, Optional[Kind]] = {}
-        self._sizes: dict[int, int] = {}
-        self._dict_places: dict[int, Optional[int]] = {}
+        self._types: dict[int, Optional[PythonType]] = {}
+        self.holders = FORMS
         words = ground.words(self._own, 4) if self._own else None
         if words is None or self._own not in (words[1], words[3]):
             self._own = None
@@ -105,196 +136,185 @@ class Python:
     def runs(self) -> bool:
         return self._own is not None
 
-    def kind_of(self, words: Sequence[int], at: int, count: int, usable: int) -> Optional[Kind]:
-        """Of a block of so many bytes, of which `count` words are known, from `at` on."""
-        for front in IN_FRONT:
-            place = front + self._offset
-            if place >= count:
-                break
-            pointer = words[at + place]
-            # types are static, or large blocks themselves
-            if pointer % (2 * self._word) or not (
-                self._low <= pointer < self._high or pointer >> PAGE_SHIFT in self._ground.pages
-            ):
-                continue
-            kind = self._kinds[pointer] if pointer in self._kinds else self._learn(pointer)
-            if (
-                kind is not None
-                and self._counts(words[at + front])
-                and not (front and words[at + front - 2] % self._word)
-                and front * self._word + self._sizes[pointer] <= usable
-            ):
-                return kind
-        if self._offset != 1 or count <= 5:
-            return None
-        if self._is_shared_keys(words, at, usable):
-            return SHARED_KEYS
-        return DICT_KEYS if self._is_keys(words, at, usable) else None
+    def kinds(self, blocks: Selection) -> Found:
+        type_at = value(0)
+        for front in reversed(IN_FRONT):
+            start = USER + front * self._word
+            is_one = self._is_object(start) & (start + self._size_of(start) <= USER + USABLE)
+            if front:
+                is_one = self._at(start, -2).is_multiple(self._word) & is_one
+            type_at = either(is_one, self._at(start, self._offset), type_at)
+        for address, some in blocks.grouped(type_at):
+            type_ = self._type(address)
+            if type_ is not None:
+                yield some, type_.kind
+        if self._offset == 1:
+            has_counts = (6 * self._word <= USABLE) & self._at(USER, 0).between(1, MOST_REFERENCES)
+            if self._has_pools:
+                yield blocks.where(has_counts & any_of(map(_has_shared_keys, (5, 6)))), SHARED_KEYS
+            yield blocks.where(has_counts & (self._has_keys() | self._has_older_keys())), DICT_KEYS
 
-    def _is_shared_keys(self, words: Sequence[int], at: int, usable: int) -> bool:
-        """As below since 3.11, but its room shrinks with each new object; its index tells what is taken."""
-        references, size, room, taken, index = words[at : at + 5]
-        log = size & 0xFF
-        if size & 0xFFFFFF != log | log << 8 | SPLIT << 16 or log not in (5, 6) or self._word != 8:
-            return False
-        if self._ground.memory.byte_order != "little" or not 0 < references < MOST_REFERENCES:
-            return False
-        places = index.to_bytes(8, "little")
-        entries = (2 << log) // 3
-        return (
-            room + taken <= min(entries, MOST_SHARED)
-            and all(place < taken or place == 0xFF for place in places)
-            and self._fits(entries * BY_STR, usable - FROM_3_11 - (1 << log), usable)
+    def _at(self, start: Value, place: int) -> Value:
+        return number_at(start + place * self._word, 0)
+
+    def _size_of(self, start: Value) -> Value:
+        """What an object has at least by its type. A str of ASCII has less than the struct of all of them."""
+        pointer = self._at(start, self._offset)
+        return either(pointer == self._str, value(PLAIN_STR * self._word), self._at(pointer, self._offset + 3))
+
+    def _by_type(
+        self, some: Selection, start: Value, condition: Condition, among: Optional[Numbers] = None
+    ) -> Iterator[tuple[PythonType, Numbers]]:
+        """Those for which it holds, by the types of the objects that begin at `start`."""
+        for address, alike in some.grouped(self._at(start, self._offset), some.where(condition, among)):
+            type_ = self._type(address)
+            if type_ is not None:
+                yield type_, alike
+
+    @property
+    def _has_pools(self) -> bool:
+        return self._word == 8 and self._ground.memory.byte_order == "little"
+
+    def _is_object(self, start: Value) -> Condition:
+        """Types are static, or large blocks themselves."""
+        pointer = self._at(start, self._offset)
+        is_pointer = pointer.is_multiple(2 * self._word) & (
+            pointer.between(self._low, self._high) | pointer.lies_in(self._ground.page_spans)
         )
+        # its type is `type`, or a metaclass
+        metas = [self._at(pointer, self._offset)]
+        for _ in range(DEEPEST):
+            metas.append(self._at(metas[-1], self._offset))
+        is_type = any_of(each == (self._own or 0) for each in metas)
+        # a core may lack the name
+        is_named = ~number_at(self._at(pointer, self._offset + 2), 1).is_in(_NO_NAMES)
+        is_small = self._at(pointer, self._offset + 3) <= LARGEST_OBJECT
+        return is_pointer & is_type & is_small & is_named & self._counts(self._at(start, 0))
 
-    def _is_keys(self, words: Sequence[int], at: int, usable: int) -> bool:
-        """The counts of struct _dictkeysobject say together how large it is."""
-        references, size, third, fourth, fifth = words[at : at + 5]
-        if not 0 < references < MOST_REFERENCES:
-            return False
-        word = self._word
-        # since 3.11: the logarithms of its size and its index's, what its keys are
-        log, index, kind = size & 0xFF, size >> 8 & 0xFF, size >> 16 & 0xFF
-        if self._ground.memory.byte_order == "little" and 3 <= log < 40 and kind < 3 and log <= index <= log + 3:
-            entries = (2 << log) // 3
-            if third + fourth == entries:
-                rest = usable - (FROM_3_11 if word == 8 else 20) - (1 << index)
-                return self._fits(entries * (BY_STR if kind else WHOLE) * word // 8, rest, usable)
-        if size < 8 or size & size - 1 or third >> PAGE_SHIFT not in self._ground.pages:
-            return False
-        entries, wide = size * 2 // 3, 1 if size <= 0xFF else 2 if size <= 0xFFFF else 4 if size <= 0xFFFFFFFF else 8
-        if fourth + fifth != entries:
-            return False
-        return self._fits(entries * WHOLE * word // 8, usable - BEFORE_3_11 * word // 8 - size * wide, usable)
-
-    def _fits(self, size: int, room: int, usable: int) -> bool:
-        """`room`: what is usable of it, without a header."""
-        return fits(usable - room + size, usable, LARGEST_PAGE)
-
-    def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
-        """What a block of so many bytes is that words[at] points to, which lies in an object."""
-        if self._offset != 1:
-            return None
-        for place in range(2, min(FARTHEST, at + 1)):
-            start = at - place
-            kind = self._type_at(words[start + 1])
-            if kind is None or not self._counts(words[start]):
-                continue
-            form = next((each for each in FORMS.get(kind.name, ()) if each.place == place), None)
-            if form is not None and start + OWN_WORDS <= len(words):
-                count = form.words(words[start : start + OWN_WORDS])
-                size = None if count is None else count * (form.unit or self._word)
-                if size is None or (size and self._fits(size, usable, usable)):
-                    return Kind(form.name, "python", kind.module, how="the words of the object whose it is")
-            if (place + 1) * self._word <= self._sizes[words[start + 1]]:
-                owner = f"{kind.name}+{place * self._word}"
-                return Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
-            return None
-        return None
-
-    def block_of(self, words: Sequence[int], address: int, at: int) -> Optional[int]:
-        """Where the block of pymalloc's begins that words[at] lies in, of memory from `address` on; None: in none."""
-        if self._word != 8 or self._ground.memory.byte_order != "little" or self._offset != 1:
-            return None
-        for pool in POOLS:
-            head = ((address + 8 * at) // pool * pool - address) // 8
-            first = head + POOL_WORDS
-            if head >= 0 and at >= first:
-                # struct pool_header: szidx, and where the last block begins
-                size = ((words[head + 4] >> 32) + 1) * POOL_GRAIN
-                if size <= MOST_POOLED and size + (words[head + 5] >> 32) == pool:
-                    return at - (at - first) % (size // 8)
-        return None
-
-    def is_dict_of(self, words: Sequence[int], block: int, at: int) -> bool:
-        """Whether words[at], of a block that begins at words[block], is a dict's word for its table of keys."""
-        start = self._object_in(words, block)
-        kind = self._kinds[words[start + 1]] if start is not None and start == at - TO_KEYS else None
-        return kind is not None and kind.name == "dict"
-
-    def keys_of(self, words: Sequence[int], block: int, at: int) -> Optional[Kind]:
-        """What a table of keys is whose dict words[at] points to: an object's, if its type has that word for it."""
-        start = self._object_in(words, block)
-        if start is None or self._dict_place(words[start + 1]) != at - start:
-            return None
-        kind = self._kinds[words[start + 1]]
-        return kind and DICT_KEYS._replace(module=kind.module, how="the object whose __dict__ it is", owner=kind.name)
-
-    def _object_in(self, words: Sequence[int], block: int) -> Optional[int]:
-        """Where the object begins that a block has: what is in front of one cannot be a count of references."""
-        for front in IN_FRONT:
-            start = block + front
-            if start + 1 >= len(words):
-                break
-            pointer = words[start + 1]
-            known = (pointer == self._own and pointer in self._kinds) or self._type_at(pointer) is not None
-            if known and self._counts(words[start]):
-                return start
-        return None
-
-    def _dict_place(self, pointer: int) -> Optional[int]:
-        """In words, where objects of a type have their dict; None: nowhere, or that depends on their size."""
-        if pointer not in self._dict_places:
-            words = self._ground.words(pointer, TYPE_DICT_OFFSET + 1)
-            place = None
-            if words is not None:
-                offset = words[TYPE_DICT_OFFSET]
-                if words[TYPE_FLAGS] & MANAGED and offset >> 8 * self._word - 1:
-                    place = IN_FRONT_OF_ALL
-                elif offset % self._word == 0 and offset < FARTHEST_DICT * self._word:
-                    place = offset // self._word or None
-            self._dict_places[pointer] = place
-        return self._dict_places[pointer]
-
-    def _type_at(self, pointer: int) -> Optional[Kind]:
-        if pointer % (2 * self._word) or pointer == self._own:
-            return None
-        if pointer not in self._kinds and not (
-            self._low <= pointer < self._high or pointer >> PAGE_SHIFT in self._ground.pages
-        ):
-            return None
-        return self._kinds[pointer] if pointer in self._kinds else self._learn(pointer)
-
-    def _counts(self, word: int) -> bool:
+    def _counts(self, word: Value) -> Condition:
         """Whether that can be a count of references: a pointer cannot."""
         if self._offset != 1:
-            return True  # a thread's number
-        low = word & 0xFFFFFFFF
-        if self._word == 8 and word >> 32 & 0xFFFF:
-            return False
-        return (0 < low < MOST_REFERENCES and not self._low <= low < self._high) or IMMORTAL[0] <= low <= IMMORTAL[1]
+            return TRUE  # a thread's number
+        low = word & LOW
+        is_count = low.between(1, MOST_REFERENCES) & ~low.between(self._low, self._high)
+        is_short = word >> 32 & 0xFFFF == 0 if self._word == 8 else TRUE
+        return is_short & (is_count | low.between(IMMORTAL[0], IMMORTAL[1] + 1))
 
-    def _learn(self, pointer: int) -> Optional[Kind]:
-        if len(self._kinds) > MOST_REFUSED:
-            self._kinds = {each: kind for each, kind in self._kinds.items() if kind is not None}
-        self._kinds[pointer] = kind = self._read(pointer)
-        return kind
+    def _has_keys(self) -> Condition:
+        """Since 3.11 the counts of struct _dictkeysobject say together how large it is: the logarithms of its size and
+        its index's, what its keys are, for how many more there is room, and how many there are."""
+        size, room, used = (self._at(USER, place) for place in (1, 2, 3))
+        log, index, kind = size & 0xFF, size >> 8 & 0xFF, size >> 16 & 0xFF
+        is_size = log.between(3, 40) & (kind < 3) & (index - log <= 3)
+        entries = room + used
+        entry = either(kind > 0, value(BY_STR), value(WHOLE)) * self._word >> 3
+        whole = (value(1) << index) + entries * entry + (FROM_3_11 if self._word == 8 else 20)
+        is_little = TRUE if self._ground.memory.byte_order == "little" else ~TRUE
+        # two thirds of its size
+        return is_little & is_size & ((value(2) << log) - entries * 3 < 3) & fits(whole, page=LARGEST_PAGE)
 
-    def _read(self, pointer: int) -> Optional[Kind]:
+    def _has_older_keys(self) -> Condition:
+        size, lookup, room, used = (self._at(USER, place) for place in (1, 2, 3, 4))
+        is_size = (size >= 8) & (size & size - 1 == 0) & lookup.lies_in(self._ground.page_spans)
+        entries = room + used
+        wide = either(size <= 0xFFFF, either(size <= 0xFF, value(1), value(2)), either(size <= LOW, value(4), value(8)))
+        whole = size * wide + ((entries * WHOLE + BEFORE_3_11) * self._word >> 3)
+        return is_size & (size * 2 - entries * 3 < 3) & fits(whole, page=LARGEST_PAGE)
+
+    def kept(self, pointers: Selection) -> Found:
+        """What lies in an object, by the nearest type in front."""
+        if self._offset != 1:
+            return
+        is_object = self._is_object(USER - (PLACE + 2) * self._word)
+        nearest = (
+            first(is_object & (self._at(USER - (PLACE + 2) * self._word, 1) != (self._own or 0)), FARTHEST - 2) + 2
+        )
+        in_objects = pointers.where(nearest > 0)
+        for place, some in pointers.grouped(nearest, in_objects):
+            start = USER - place * self._word
+            for type_, alike in self._by_type(pointers, start, TRUE, some):
+                kind = type_.kind
+                form = next((each for each in FORMS.get(kind.name, ()) if each.place == place), None)
+                if form is not None:
+                    is_own = form.holds([self._at(start, each) for each in range(OWN_WORDS)], self._word)
+                    how = "the words of the object whose it is"
+                    yield pointers.where(is_own, alike), Kind(form.name, "python", kind.module, how=how)
+                if (place + 1) * self._word <= type_.bytes:
+                    owner = f"{kind.name}+{place * self._word}"
+                    yield alike, Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
+
+    # whose a dict's table is
+
+    def dicts(self, pointers: Selection) -> Iterator[Numbers]:
+        """The words of dicts that lead to their tables of keys."""
+        start = self._object_around()
+        for type_, some in self._by_type(pointers, start, USER - start == TO_KEYS * 8) if self._has_dicts else ():
+            if type_.kind.name == "dict":
+                yield some
+
+    def keys(self, pointers: Selection) -> Found:
+        """What a table of keys is whose dict one leads to: an object's, if its type has that word for it."""
+        start = self._object_around()
+        type_at = self._at(start, 1)
+        flags, offset = self._at(type_at, TYPE_FLAGS), self._at(type_at, TYPE_DICT_OFFSET)
+        is_managed = (flags & MANAGED > 0) & (offset >> 63 == 1)
+        is_fixed = offset.between(1, FARTHEST_DICT * 8) & offset.is_multiple(8)
+        place = either(is_managed, value(IN_FRONT_OF_ALL * 8), either(is_fixed, offset, value(1)))
+        for type_, some in self._by_type(pointers, start, (start > 0) & (USER - start == place)):
+            how = "the object whose __dict__ it is"
+            yield some, DICT_KEYS._replace(module=type_.kind.module, how=how, owner=type_.kind.name)
+
+    @property
+    def _has_dicts(self) -> bool:
+        return self._has_pools and self._offset == 1
+
+    def _object_around(self) -> Value:
+        """Where the object begins that a word lies in, which is a block of malloc's or pymalloc's; 0: in none. What is
+        in front of one cannot be a count of references."""
+        block = either(BASE > 0, BASE, value(0))
+        for pool in reversed(POOLS):
+            head = USER & ~(pool - 1)
+            blocks = head + POOL_WORDS * 8
+            # struct pool_header: szidx, and where the last block begins
+            size = ((word_at(head, 4) >> 32) + 1) * POOL_GRAIN
+            is_pool = (blocks <= USER) & (size <= MOST_POOLED) & (size + (word_at(head, 5) >> 32) == pool)
+            block = either((BASE == 0) & is_pool, USER - (USER - blocks) % size, block)
+        start = value(0)
+        for front in reversed(IN_FRONT):
+            start = either(self._is_object(block + front * 8), block + front * 8, start)
+        return either(block > 0, start, value(0))
+
+    def _type(self, address: int) -> Optional[PythonType]:
+        if address not in self._types:
+            self._types[address] = self._read(address)
+        return self._types[address]
+
+    def _read(self, pointer: int) -> Optional[PythonType]:
         words = self._ground.words(pointer, self._offset + 4)
-        if words is None or not self._is_type(words[self._offset], 0):
-            return None
-        name = self._ground.string(words[self._offset + 2], 256)
-        if name is None or not _NAME.fullmatch(name) or words[self._offset + 3] > 1 << 20:
+        name = self._ground.string(words[self._offset + 2], 256) if words is not None else None
+        if words is None or name is None or not _NAME.fullmatch(name):
             return None
         # a str of ASCII has less than the struct of all of them
-        self._sizes[pointer] = PLAIN_STR * self._word if name == b"str" else words[self._offset + 3]
-        return Kind(name.decode(), "python", self._ground.module_name(pointer), how="ob_type")
-
-    def _is_type(self, pointer: int, depth: int) -> bool:
-        """Whether that is `type`, or a metaclass."""
-        if pointer == self._own:
-            return True
-        if not pointer or pointer % self._word or depth >= DEEPEST:
-            return False
-        above = self._ground.word(pointer + self._offset * self._word)
-        return above is not None and above != pointer and self._is_type(above, depth + 1)
+        size = PLAIN_STR * self._word if name == b"str" else words[self._offset + 3]
+        return PythonType(Kind(name.decode(), "python", self._ground.module_name(pointer), how="ob_type"), size)
 
 
-def _type_type(ground: LoadedModules) -> Optional[int]:
+def _has_shared_keys(log: int) -> Condition:
+    """As other keys since 3.11, but its room shrinks with each new object; its index tells what is taken."""
+    room, taken = own(2), own(3)
+    entries = (2 << log) // 3
+    place = number_at(USER + PLACE + FROM_3_11, 1)
+    is_size = own(1) & 0xFFFFFF == log | log << 8 | SPLIT << 16
+    has_room = (room <= MOST_SHARED) & (taken <= MOST_SHARED) & (room + taken <= min(entries, MOST_SHARED))
+    is_index = holds_in_each((place < taken) | (place == 0xFF), 8)
+    return is_size & has_room & fits(value(FROM_3_11 + (1 << log) + entries * BY_STR), page=LARGEST_PAGE) & is_index
+
+
+def _types(ground: LoadedModules) -> tuple[Optional[int], int]:
+    """Where `type` is, and `str`."""
     for module in ground.modules.all:
         if "python" in module.name or module is ground.modules.program:
-            exported = ground.modules.exported(module, (TYPE_TYPE,))
-            if exported:
-                return exported[TYPE_TYPE]
-    return None
+            exported = ground.modules.exported(module, (TYPE_TYPE, STR_TYPE))
+            if TYPE_TYPE in exported:
+                return exported[TYPE_TYPE], exported.get(STR_TYPE, 0)
+    return None, 0

@@ -6,13 +6,32 @@ its bytes and ends in 0xff, neighbours point back. Strings so short that C strin
 
 from __future__ import annotations
 
-import struct
-from typing import Optional
+from typing import Callable
 
 from ...base.model import Kind
-from ..pointer_finder import is_sds
-from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, LoadedModules, fits
+from .module_memory import LoadedModules
+from .selection import (
+    PLACE,
+    USABLE,
+    USER,
+    Condition,
+    Found,
+    Selection,
+    Value,
+    all_of,
+    any_of,
+    either,
+    first,
+    fits,
+    holds_in_each,
+    holds_in_one,
+    is_plain,
+    least,
+    number_at,
+    own,
+    value,
+    word_at,
+)
 
 HOW = "its struct's words, and what they point to"
 NAMES = ("sds", "robj", "dict", "dictEntry", "dict table", "quicklist", "quicklistNode", "listpack", "zskiplistNode")
@@ -33,181 +52,177 @@ DICT_TYPES = (
 RAW, INT, HASHTABLE, SKIPLIST, EMBEDDED, QUICKLIST, LISTPACK = 0, 1, 2, 7, 8, 9, 11
 SHARED, MOST_REFERENCES, SHARED_NUMBERS = (1 << 31) - 1, 1 << 20, 10_000
 MOST_TYPES = 7
-HEADERS = {1: ("<BBB", 3), 2: ("<HHB", 5), 3: ("<IIB", 9), 4: ("<QQB", 17)}
-"""Length, room and type in front of a text."""
-LARGE, LEAST_LARGE = ((5, 2), (9, 3)), 256
-"""Headers of long texts, and kinds: in a smaller block they are other numbers."""
+HEADERS = (1, 3, 5, 9, 17)
+"""Bytes in front of a text: length, room and type, which is the number here."""
+LEAST_LARGE = 256
+"""Bytes of a block with a long text's header: in a smaller one they are other numbers."""
 LONGEST = 1 << 40
 LOWEST, HIGHEST = 1 << 16, 1 << 57
 """No process of 64 bits has memory beyond: letters are not read as addresses."""
 LISTPACK_HEADER = 6
 ENTRY, NODE = 24, 40
 """What malloc makes of a dictEntry and a quicklistNode."""
-TABLE_LOOKED_AT, ENTRIES = 512, 8
+DICT, EMBEDDED_AT = 52, 19
+TABLE_LOOKED_AT, ENTRIES = 64, 8
 
 
 class Redis:
     """The structs of one process."""
 
     def __init__(self, ground: LoadedModules) -> None:
-        self._memory = ground.memory
-        self._pages = ground.pages
+        self._code = ground.page_spans
         program = ground.modules.program
         found = ground.modules.exported(program, ("sdsnewlen", *DICT_TYPES)) if program is not None else {}
         self.runs = "sdsnewlen" in found
-        self._dict_types = {found[name] for name in DICT_TYPES if name in found}
+        self._dict_types = [found[name] for name in DICT_TYPES if name in found]
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        name = self._name(user, usable, head) if usable >= ENTRY else None
-        return KINDS[name] if name is not None else None
+    def kinds(self, blocks: Selection) -> Found:
+        first, _, third = map(own, range(3))
+        is_dict = first.is_in(self._dict_types) & (USABLE >= DICT)
+        is_other = (USABLE >= ENTRY) & ~is_dict
+        has_next = (third == 0) | (_is_pointer(third) & self._is_entry(third))
+        is_empty = first == 0
+        for name, condition in {
+            "sds": (USABLE >= ENTRY) & ~is_empty & _is_own_sds(),
+            "robj": USABLE.between(ENTRY, 16 * ENTRY) & ~is_empty & self._is_object(USER),
+            "dict": is_dict & _has_tables(),
+            "dictEntry": (USABLE == ENTRY) & self._is_entry(USER) & has_next,
+            "quicklistNode": (USABLE == NODE) & ~is_empty & _is_node(USER),
+            "quicklist": (USABLE == NODE) & _is_list(USER),
+            "listpack": is_other & ~is_empty & _is_own_listpack(),
+            "zskiplistNode": is_other & (USABLE >= NODE) & ~is_empty & _is_skip_node(),
+            "dict table": is_other & _is_table(self._is_entry),
+        }.items():
+            yield blocks.where(condition), KINDS[name]
 
-    def _name(self, user: int, usable: int, head: bytes) -> Optional[str]:
-        first, second, third = struct.unpack_from("<3Q", head)
-        if not first:
-            return "dict table" if self._is_table(user, usable) else None
-        may_be_sds = head[2] == 1 or head[4] == 2 or head[8] == 3 or head[0] >= 0x80
-        if may_be_sds and self._is_own_sds(user, usable, head):
-            return "sds"
-        if self._is_object(user, first, second) and usable < 16 * ENTRY:
-            return "robj"
-        if first in self._dict_types and usable >= 52:
-            return "dict" if self._is_dict(head) else None
-        if usable == ENTRY and self._is_entry(first, second) and (not third or self._entry_at(third)):
-            return "dictEntry"
-        if usable == NODE and self._is_node(head):
-            return "quicklistNode"
-        if usable == NODE and self._is_list(first, second):
-            return "quicklist"
-        if self._is_listpack(user, usable, head):
-            return "listpack"
-        if usable >= NODE and self._is_skip_node(user, head):
-            return "zskiplistNode"
-        return "dict table" if self._is_table(user, usable) else None
-
-    def _words(self, address: int, count: int) -> Optional[tuple[int, ...]]:
-        return self._memory.try_words(address, count) if address and not address % 8 else None
-
-    def _is_own_sds(self, user: int, usable: int, head: bytes) -> bool:
-        large = usable >= LEAST_LARGE and any(head[past - 1] == kind for past, kind in LARGE)
-        if large and any(is_sds(self._memory, user, usable, past) for past, _ in LARGE):
-            return True
-        if head[2] == 1 and is_sds(self._memory, user, usable, 3):
-            length, start = head[0], 3
-        elif head[0] >= 0x80 and is_sds(self._memory, user, usable, 1):
-            length, start = head[0] >> 3, 1
-        else:
-            return False
-        return length > 3 and not head[start : start + length].translate(None, PLAIN)
-
-    def _is_sds(self, text: int) -> bool:
-        """Whether a text with such a header in front begins there."""
-        front = self._memory.try_read(text - 17, 17) if LOWEST < text < HIGHEST else None
-        if front is None:
-            return False
-        kind = front[-1]
-        if kind in HEADERS:
-            form, size = HEADERS[kind]
-            length, room, _ = struct.unpack(form, front[-size:])
-        elif kind & 7 == 0 and kind:
-            length = room = kind >> 3
-        else:
-            return False
-        return length <= room < LONGEST and self._memory.try_read(text + length, 1) == b"\0"
-
-    def _is_object(self, user: int, first: int, pointer: int) -> bool:
+    def _is_object(self, robj: Value) -> Condition:
         """Type and encoding in a byte, when it was used, how many refer to it, what it is."""
+        first, pointer = word_at(robj), word_at(robj, 1)
         kind, encoding, references = first & 15, first >> 4 & 15, first >> 32
-        if kind >= MOST_TYPES or not (0 < references < MOST_REFERENCES or references == SHARED):
-            return False
-        if kind == 0 and encoding == EMBEDDED:
-            return pointer == user + 19 and self._is_sds(pointer)
-        if kind == 0 and encoding == RAW:
-            return self._is_sds(pointer)
-        if kind == 0 and encoding == INT:
-            return references == SHARED and pointer < SHARED_NUMBERS
-        if encoding == HASHTABLE:
-            return self._points_to_dict(pointer)
-        if encoding == SKIPLIST:
-            words = self._words(pointer, 1)
-            return words is not None and self._points_to_dict(words[0])
-        if encoding == QUICKLIST:
-            words = self._words(pointer, 2)
-            return words is not None and self._is_list(*words)
-        return kind > 0 and encoding == LISTPACK and self._bytes_of_listpack(pointer) is not None
-
-    def _points_to_dict(self, pointer: int) -> bool:
-        words = self._words(pointer, 1)
-        return words is not None and words[0] in self._dict_types
-
-    def _is_dict(self, head: bytes) -> bool:
-        """Two tables, how many are in each, where rehashing is, the logarithms of their sizes."""
-        tables, used = struct.unpack_from("<2Q", head, 8), struct.unpack_from("<2Q", head, 24)
-        (rehashed,) = struct.unpack_from("<q", head, 40)
-        sizes = struct.unpack_from("<2b", head, 50)
-        fit = all((not table) == (size == -1) and -1 <= size < 48 for table, size in zip(tables, sizes))
-        return fit and rehashed >= -1 and max(used) < LONGEST
-
-    def _is_entry(self, key: int, value: int) -> bool:
-        if not self._is_sds(key):
-            return False
-        words = self._words(value, 2)
-        return words is not None and (value >> PAGE_SHIFT in self._pages or self._is_object(value, *words))
-
-    def _entry_at(self, entry: int) -> bool:
-        words = self._words(entry, 2)
-        return words is not None and self._is_entry(*words)
-
-    def _is_table(self, user: int, usable: int) -> bool:
-        size = 1 << usable.bit_length() - 1
-        if size < 32 or not fits(size, usable):
-            return False
-        for place in (0, size // 2):
-            words = self._words(user + place, min(size // 2, TABLE_LOOKED_AT) // 8)
-            entries = [each for each in words or () if each]
-            if entries:
-                return all(map(self._entry_at, entries[:ENTRIES]))
-        return False
-
-    def _bytes_of_listpack(self, pack: int) -> Optional[tuple[int, int]]:
-        """How many bytes it has, and entries."""
-        header = self._memory.try_read(pack, LISTPACK_HEADER) if LOWEST < pack < HIGHEST else None
-        if header is None:
-            return None
-        size, entries = struct.unpack("<IH", header)
-        if size <= LISTPACK_HEADER or (entries == 0) != (size == LISTPACK_HEADER + 1):
-            return None
-        return (size, entries) if self._memory.try_read(pack + size - 1, 1) == b"\xff" else None
-
-    def _is_listpack(self, user: int, usable: int, head: bytes) -> bool:
-        (size,) = struct.unpack_from("<I", head)
-        if not fits(size, usable):
-            return False
-        found = self._bytes_of_listpack(user)
-        return found is not None and found[1] <= found[0] // 2
-
-    def _is_node(self, head: bytes) -> bool:
-        """Neighbours, the listpack, its bytes, its entries."""
-        _, _, pack, size = struct.unpack_from("<4Q", head)
-        return self._bytes_of_listpack(pack) == (size, int.from_bytes(head[32:34], "little"))
-
-    def _is_list(self, first: int, last: int) -> bool:
-        """The first has none before it, the last none after it."""
-        one, other = self._words(first, NODE // 8), self._words(last, NODE // 8)
-        return (
-            one is not None
-            and other is not None
-            and not one[0]
-            and not other[1]
-            and self._is_node(struct.pack("<5Q", *one))
-            and self._is_node(struct.pack("<5Q", *other))
+        is_kept = (kind < MOST_TYPES) & (references.between(1, MOST_REFERENCES) | (references == SHARED))
+        is_text, is_other = kind == 0, kind > 0
+        has_dict = _is_pointer(pointer) & word_at(pointer).is_in(self._dict_types)
+        list_dict = word_at(pointer)
+        has_sorted = _is_pointer(pointer) & _is_pointer(list_dict) & word_at(list_dict).is_in(self._dict_types)
+        return is_kept & any_of(
+            (
+                is_text & (encoding == EMBEDDED) & (pointer == robj + EMBEDDED_AT) & _is_sds(pointer),
+                is_text & (encoding == RAW) & _is_sds(pointer),
+                is_text & (encoding == INT) & (references == SHARED) & (pointer < SHARED_NUMBERS),
+                (encoding == HASHTABLE) & has_dict,
+                (encoding == SKIPLIST) & has_sorted,
+                (encoding == QUICKLIST) & _is_pointer(pointer) & _is_list(pointer),
+                is_other & (encoding == LISTPACK) & _is_listpack(pointer),
+            )
         )
 
-    def _is_skip_node(self, user: int, head: bytes) -> bool:
-        """The element, its score, the one before; the next one's third word leads back."""
-        element, _, before, after = struct.unpack_from("<4Q", head)
-        near = self._words(after, 3) if after else None
-        back = near is not None and near[2] == user
-        if not after:
-            words = self._words(before, 4)
-            back = words is not None and words[3] == user
-        return back and self._is_sds(element)
+    def _is_entry(self, entry: Value) -> Condition:
+        key, value_at = word_at(entry), word_at(entry, 1)
+        return _is_sds(key) & _is_pointer(value_at) & (value_at.lies_in(self._code) | self._is_object(value_at))
+
+
+def _is_pointer(word: Value) -> Condition:
+    return (word > 0) & word.is_multiple(8)
+
+
+def _is_own_sds() -> Condition:
+    """One with a header of 3 bytes or a single one has a text; others are long."""
+    head = number_at(USER, 1)
+    return any_of(
+        (
+            *((USABLE >= LEAST_LARGE) & _fills_as_sds(past) for past in (5, 9)),
+            _fills_as_sds(3) & (head > 3) & is_plain(USER + 3, head),
+            ~_fills_as_sds(3) & (head >= 0x80) & _fills_as_sds(1) & is_plain(USER + 1, head >> 3),
+        )
+    )
+
+
+def _fills_as_sds(past: int) -> Condition:
+    """Whether a block is one whose text begins so far from its start."""
+    length, room, is_kind = _sds_header(USER + past, past)
+    return (past < USABLE) & is_kind & (length <= room) & fits(room + past + 1) & _ends(USER + past, length)
+
+
+def _sds_header(text: Value, size: int) -> tuple[Value, Value, Condition]:
+    """Length and room in front of a text, and whether its header has so many bytes."""
+    kind = number_at(text - 1, 1)
+    if size == 1:
+        return kind >> 3, kind >> 3, (kind & 7 == 0) & (kind > 0)
+    half = size // 2
+    return number_at(text - size, half), number_at(text - (half + 1), half), kind == HEADERS.index(size)
+
+
+def _is_sds(text: Value) -> Condition:
+    """Whether a text with such a header in front begins there."""
+    headers = [_sds_header(text, size) for size in HEADERS]
+    are_right = (kind & (length <= room) & (room < LONGEST) & _ends(text, length) for length, room, kind in headers)
+    return text.between(LOWEST + 1, HIGHEST) & any_of(are_right)
+
+
+def _ends(text: Value, length: Value) -> Condition:
+    return number_at(text + length, 1) == 0
+
+
+def _has_tables() -> Condition:
+    """Two tables, how many are in each, where rehashing is, the logarithms of their sizes."""
+    sizes = [number_at(USER + at, 1) for at in (50, 51)]
+    fit = [
+        ((table == 0) & (size == 0xFF)) | ((table > 0) & (size < 48)) for table, size in zip((own(1), own(2)), sizes)
+    ]
+    return all_of(fit) & (own(5) + 1 < 1 << 63) & (own(3) < LONGEST) & (own(4) < LONGEST)
+
+
+def _is_table(is_entry: Callable[[Value], Condition]) -> Condition:
+    """In the first half of it that has any, the first ones are entries."""
+    size = value(1) << first(value(2) << PLACE > USABLE, 48)
+    half = size >> 1
+    count = least(half >> 3, TABLE_LOOKED_AT)
+
+    def has_any(start: Value) -> Condition:
+        return holds_in_one(word_at(start + PLACE * 8) > 0, count)
+
+    def are_entries(start: Value) -> Condition:
+        seen = value(0)
+        for _ in range(ENTRIES):
+            following = first(word_at(start + (seen + PLACE) * 8) > 0, count - seen)
+            seen = either(following >= 0, seen + following + 1, count)
+        entry = word_at(start + PLACE * 8)
+        return holds_in_each((entry == 0) | (_is_pointer(entry) & is_entry(entry)), seen)
+
+    is_first = has_any(USER) & are_entries(USER)
+    return (size >= 32) & fits(size) & (is_first | (~has_any(USER) & has_any(USER + half) & are_entries(USER + half)))
+
+
+def _is_listpack(pack: Value) -> Condition:
+    """How many bytes it has, and entries; it ends in 0xff."""
+    size, entries = number_at(pack, 4), number_at(pack + 4, 2)
+    is_empty = size == LISTPACK_HEADER + 1
+    has_some = (entries > 0) & (size > LISTPACK_HEADER + 1)
+    ends = number_at(pack + size - 1, 1) == 0xFF
+    return pack.between(LOWEST + 1, HIGHEST) & (((entries == 0) & is_empty) | has_some) & ends
+
+
+def _is_own_listpack() -> Condition:
+    size = number_at(USER, 4)
+    return fits(size) & _is_listpack(USER) & (number_at(USER + 4, 2) <= size >> 1)
+
+
+def _is_node(node: Value) -> Condition:
+    """Neighbours, the listpack, its bytes, its entries."""
+    pack = word_at(node, 2)
+    is_same = (number_at(pack, 4) == word_at(node, 3)) & (number_at(pack + 4, 2) == number_at(node + 32, 2))
+    return _is_listpack(pack) & is_same
+
+
+def _is_list(quicklist: Value) -> Condition:
+    """The first has none before it, the last none after it."""
+    one, other = word_at(quicklist), word_at(quicklist, 1)
+    are_ends = (word_at(one) == 0) & (word_at(other, 1) == 0)
+    return _is_pointer(one) & _is_pointer(other) & are_ends & _is_node(one) & _is_node(other)
+
+
+def _is_skip_node() -> Condition:
+    """The element, its score, the one before; the next one's third word leads back."""
+    element, _, before, after = map(own, range(4))
+    is_last = (after == 0) & _is_pointer(before) & (word_at(before, 3) == USER)
+    return (is_last | (_is_pointer(after) & (word_at(after, 2) == USER))) & _is_sds(element)

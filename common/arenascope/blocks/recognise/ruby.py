@@ -7,11 +7,23 @@ are.
 
 from __future__ import annotations
 
-import struct
-from typing import Optional, Sequence
-
 from ...base.model import Kind
-from .module_memory import PAGE_SHIFT, LoadedModules, fits
+from .module_memory import LoadedModules
+from .selection import (
+    BASE,
+    USER,
+    Condition,
+    Found,
+    Selection,
+    Value,
+    any_of,
+    fits,
+    number_at,
+    own,
+    usable_at,
+    value,
+    word_at,
+)
 
 TABLE = Kind("st_table", "holder", how="its type, and its entries' size")
 ENTRIES = Kind("st_table entries", "holder", how="its table's own words")
@@ -27,7 +39,7 @@ FIRST = 1 << 13
 SHARED = 1 << 14
 """FL_USER2: another has the text, or the elements."""
 ENTRY, TABLE_BYTES = 24, 56
-_TABLE = struct.Struct("<4BI6Q")
+TO_BINS, TO_ENTRIES = 24, 48
 MOST_POWER = 40
 
 
@@ -39,43 +51,31 @@ class Ruby:
     past = (0,)
 
     def __init__(self, ground: LoadedModules) -> None:
-        self._ground = ground
-        self._classes: dict[int, bool] = {}
+        self._code = ground.page_spans
         self.runs = ground.has("rb_str_new", "libruby")
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        if len(head) < TABLE_BYTES or not fits(TABLE_BYTES, usable):
-            return None
-        power, bins, width, _, _, type_, count, _, first, bound, entries = _TABLE.unpack_from(head)
-        if not (power < MOST_POWER and bins <= power + 1 and width < 4 and type_ >> PAGE_SHIFT in self._ground.pages):
-            return None
-        if not count <= bound - first <= 1 << power or not entries or entries % 16:
-            return None
-        size = self._ground.word(entries - 8)
-        return TABLE if size is not None and fits(ENTRY << power, (size & ~7) - 8) else None
+    def kinds(self, blocks: Selection) -> Found:
+        power, bins, width = (number_at(USER + at, 1) for at in range(3))
+        type_, count, first, bound, entries = (own(place) for place in (1, 2, 4, 5, 6))
+        is_sound = (power < MOST_POWER) & (bins <= power + 1) & (width < 4) & type_.lies_in(self._code)
+        has_room = (count <= bound - first) & (bound - first <= value(1) << power)
+        leads = (entries > 0) & entries.is_multiple(16) & fits(value(ENTRY) << power, usable_at(entries))
+        yield blocks.where(fits(value(TABLE_BYTES)) & is_sound & has_room & leads), TABLE
 
-    def kept_by(self, words: Sequence[int], at: int, usable: int) -> Optional[Kind]:
-        """What a block of so many bytes is that words[at] points to, which lies in a slot or in a table."""
-        if len(words) * 8 <= TABLE_BYTES + 32:
-            power, bins, width = (words[0] >> shift & 0xFF for shift in (0, 8, 16))
-            if at == 6 and fits(ENTRY << power, usable):
-                return ENTRIES
-            return BINS if at == 3 and fits(1 << bins + width, usable) else None
-        if at < 4 or at + 1 >= len(words):
-            return None
-        before, after = words[at - 1], words[at + 1]
-        flags = words[at - 3]
-        if flags & TYPE == T_STRING and flags & FIRST and not flags & SHARED and self._is_class(words[at - 2]):
-            return STRING if before <= after and any(fits(after + more, usable) for more in (1, 2, 4)) else None
-        if flags & TYPE == T_OBJECT and not flags & FIRST and self._is_class(words[at - 2]):
-            return OBJECT if before < 1 << 32 and fits(before * 8, usable) else None
-        flags = words[at - 4]
-        if flags & TYPE == T_ARRAY and not flags & (FIRST | SHARED) and self._is_class(words[at - 3]):
-            return ARRAY if words[at - 2] <= before and fits(before * 8, usable) else None
-        return None
+    def kept(self, pointers: Selection) -> Found:
+        """What lies in a slot or in a table."""
+        power, bins, width = (number_at(BASE + at, 1) for at in range(3))
+        yield pointers.where((USER - BASE == TO_ENTRIES) & fits(value(ENTRY) << power)), ENTRIES
+        yield pointers.where((USER - BASE == TO_BINS) & fits(value(1) << bins + width)), BINS
+        before, after, flags = word_at(USER, -1), word_at(USER, 1), word_at(USER, -3)
+        is_text = (before <= after) & any_of(fits(after + more) for more in (1, 2, 4))
+        is_slot = (BASE == 0) & _is_class(word_at(USER, -2))
+        yield pointers.where(is_slot & (flags & (TYPE | FIRST | SHARED) == T_STRING | FIRST) & is_text), STRING
+        fills = (before < 1 << 32) & fits(before * 8)
+        yield pointers.where(is_slot & (flags & (TYPE | FIRST) == T_OBJECT) & fills), OBJECT
+        is_array = (word_at(USER, -4) & (TYPE | FIRST | SHARED) == T_ARRAY) & (word_at(USER, -2) <= before)
+        yield pointers.where((BASE == 0) & is_array & _is_class(word_at(USER, -3)) & fits(before * 8)), ARRAY
 
-    def _is_class(self, slot: int) -> bool:
-        if slot not in self._classes:
-            flags = self._ground.word(slot) if slot and not slot % 8 else None
-            self._classes[slot] = flags is not None and flags & TYPE in CLASSES
-        return self._classes[slot]
+
+def _is_class(slot: Value) -> Condition:
+    return (slot > 0) & slot.is_multiple(8) & (word_at(slot) & TYPE).is_in(CLASSES)

@@ -6,14 +6,12 @@ that was asked for in front of its blocks where it does not ask malloc for it.
 
 from __future__ import annotations
 
-import struct
-from typing import Optional
-
 from ...base.model import Kind
-from .module_memory import LoadedModules, fits
+from .module_memory import LoadedModules
+from .selection import USABLE, USER, Condition, Found, Selection, any_of, fits, own, word_at
 
 PAGE = Kind("sqlite page cache", "holder", how="its page header, which points back")
-SMALLEST, LARGEST = 512, 64 << 10
+SIZES = tuple(512 << shift for shift in range(8))
 FRONTS = (8, 0)
 HEADER, MOST_BEHIND = 40, 512
 """Bytes of the header at least, and of all that lies behind the page at most."""
@@ -23,21 +21,14 @@ class Sqlite:
     """The page cache of one process."""
 
     def __init__(self, ground: LoadedModules) -> None:
-        self._memory = ground.memory
         self.runs = ground.has("sqlite3_libversion", "sqlite")
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        size = 1 << usable.bit_length() - 1
-        behind = usable - size
-        if not (SMALLEST <= size <= LARGEST and HEADER <= behind < MOST_BEHIND):
-            return None
-        for front in FRONTS:
-            page = user + front
-            if front and not fits(front + int.from_bytes(head[:8], "little"), usable):
-                continue
-            tail = self._memory.try_read(page + size, 16)
-            if tail is not None:
-                own, extra = struct.unpack("<2Q", tail)
-                if own == page and page + size + HEADER <= extra < user + usable:
-                    return PAGE
-        return None
+    def kinds(self, blocks: Selection) -> Found:
+        yield blocks.where(any_of(_has_page(size, front) for size in SIZES for front in FRONTS)), PAGE
+
+
+def _has_page(size: int, front: int) -> Condition:
+    page, end = USER + front, USER + front + size
+    is_large = USABLE.between(size + HEADER, size + MOST_BEHIND)
+    is_page = (word_at(end) == page) & word_at(end, 1).between(end + HEADER, USER + USABLE)
+    return is_large & (fits(own(0) + front) & is_page if front else is_page)

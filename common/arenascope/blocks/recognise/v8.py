@@ -7,12 +7,25 @@ many there is room for; its strings are tagged pointers.
 
 from __future__ import annotations
 
-import struct
+from array import array
 from typing import NamedTuple, Optional
 
 from ...base.model import Kind
 from .contents import PLAIN
-from .module_memory import PAGE_SHIFT, LoadedModules, fits
+from .module_memory import PAGE_SHIFT, LoadedModules
+from .selection import (
+    PLACE,
+    USABLE,
+    USER,
+    Condition,
+    Found,
+    Selection,
+    fits,
+    holds_in_each,
+    holds_in_one,
+    number_at,
+    own,
+)
 
 HOW = "its zone, which leads back"
 STRINGS = Kind("V8 string table", "holder", how="its counts, and its tagged pointers")
@@ -21,7 +34,8 @@ ZONE_WORDS, LONGEST_NAME = 10, 100
 MOST_SEGMENTS = 1 << 20
 FRONT = 24
 """Bytes of a string table in front of its strings."""
-LEAST_ROOM, MOST_ROOM = 64, 1 << 30
+LEAST_ROOM, MOST_ROOM, LOOKED_AT = 64, 1 << 30, 29
+"""Of strings, and how many are looked at."""
 
 
 class Zone(NamedTuple):
@@ -36,31 +50,25 @@ class V8:
 
     def __init__(self, ground: LoadedModules) -> None:
         self._ground = ground
-        self._zones: dict[int, Optional[Zone]] = {}
         self.runs = ground.has("_ZN2v87Isolate7DisposeEv", "libnode", "libv8")
 
-    def kind_of(self, user: int, usable: int, head: bytes) -> Optional[Kind]:
-        if usable < LEAST:
-            return None
-        first, _, third = struct.unpack_from("<3Q", head)
-        if third == usable or (first and third < usable and fits(third, usable)):
-            name = self._name_of_zone(first, user)
-            if name is not None:
-                return Kind(f"V8 zone {name}", "holder", how=HOW)
-        return STRINGS if _is_string_table(usable, head) else None
+    def kinds(self, blocks: Selection) -> Found:
+        zone, size = own(0), own(2)
+        is_segment = (USABLE >= LEAST) & ((size == USABLE) | ((zone > 0) & (size < USABLE) & fits(size)))
+        for address, some in blocks.grouped(zone, blocks.where(is_segment)):
+            found = self.zone(address)
+            if found is not None:
+                users = zip(some, blocks.column(USER, some))
+                own_ones = array("I", [each for each, user in users if user in found.segments])
+                yield own_ones, Kind(f"V8 zone {found.name}", "holder", how=HOW)
+        yield blocks.where(_is_string_table()), STRINGS
 
-    def _name_of_zone(self, zone: int, segment: int) -> Optional[str]:
-        """Where one of its segments is this one, and all of them say so."""
-        if zone not in self._zones:
-            self._zones[zone] = self._read(zone)
-        found = self._zones[zone]
-        return found.name if found is not None and segment in found.segments else None
-
-    def _read(self, zone: int) -> Optional[Zone]:
-        words = self._ground.words(zone, ZONE_WORDS) if zone and not zone % 8 else None
+    def zone(self, address: int) -> Optional[Zone]:
+        """What lies there, where its segments lead to it."""
+        words = self._ground.words(address, ZONE_WORDS) if address and not address % 8 else None
         for first, place in zip(words or (), (words or ())[1:]):
             name = self._ground.string(place, LONGEST_NAME) if place >> PAGE_SHIFT in self._ground.pages else None
-            segments = self._segments_of(zone, first) if name and not name.translate(None, PLAIN) else None
+            segments = self._segments_of(address, first) if name and not name.translate(None, PLAIN) else None
             if name and segments:
                 return Zone(name.decode(), segments)
         return None
@@ -78,10 +86,10 @@ class V8:
         return found
 
 
-def _is_string_table(usable: int, head: bytes) -> bool:
-    before, elements, deleted, room = struct.unpack_from("<Q3I", head)
-    if not LEAST_ROOM <= room < MOST_ROOM or room & room - 1 or not fits(FRONT + 8 * room, usable):
-        return False
-    strings = struct.unpack(f"<{len(head) // 8 - 3}Q", head[FRONT : len(head) // 8 * 8])
-    tagged = all(not each or each & 3 == 1 for each in strings)
-    return 0 < elements + deleted <= room and tagged and any(strings) and not before % 8
+def _is_string_table() -> Condition:
+    elements, deleted, room = (number_at(USER + at, 4) for at in (8, 12, 16))
+    has_room = room.between(LEAST_ROOM, MOST_ROOM) & (room & room - 1 == 0) & fits(room * 8 + FRONT)
+    is_counted = (USABLE >= LEAST) & (elements + deleted).between(1, room + 1) & own(0).is_multiple(8)
+    string = number_at(USER + PLACE * 8 + FRONT)
+    are_tagged = holds_in_each((string == 0) | (string & 3 == 1), LOOKED_AT)
+    return has_room & is_counted & are_tagged & holds_in_one(string > 0, LOOKED_AT)
