@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTup
 from .base import background, optional_libraries
 from .base.about import PROGRAM
 from .base.errors import NoEngineError
-from .base.meter import Meter
+from .base.meter import Meter, Unseen
 from .sources.target import ByteOrder, MemoryPiece, Span
 
 INTERFACE = 1
@@ -42,6 +42,10 @@ Buffer = Union["array[int]", bytearray, memoryview]
 
 class EngineError(Exception):
     """The engine was asked for something impossible, or has a fault: both are arenascope's own."""
+
+
+class BadInputError(EngineError):
+    """What it was asked is impossible."""
 
 
 def find_engine() -> str:
@@ -191,7 +195,7 @@ def _checked(code: int) -> None:
         return
     if code == NO_MEMORY:
         raise MemoryError("the engine")
-    raise EngineError("bad input" if code == BAD_INPUT else f"code {code}")
+    raise BadInputError("bad input") if code == BAD_INPUT else EngineError(f"code {code}")
 
 
 class _Given:
@@ -516,6 +520,26 @@ class EngineImage(_Owned):
             end=ended[0],
             broken=bool(ended[1]),
         )
+
+    def make_room(self, parts: Sequence[tuple[int, int, int]]) -> None:
+        """Has pages made for what will be copied: (address, bytes, where to) each."""
+        call = _Call()
+        table = call.table(array("Q", [number for each in parts for number in each]), len(parts))
+        size = sum(size for _, size, _ in parts)
+        self._run("room", table, background.processors(), CONTROL, meter=Unseen(), size=size)
+
+    def copy(self, tid: int, memory: int, parts: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, ...]]:
+        """Copies parts of a process, and returns those that could not be read. `memory`: its /proc/PID/mem, open.
+        ProcessLookupError if nothing can be read of it any more."""
+        call, given = _Call(), _Given(1)
+        table = call.table(array("Q", [number for each in parts for number in each]), len(parts))
+        size = sum(size for _, size, _ in parts)
+        arguments = (tid, memory, table, background.processors(), CONTROL, given.argument)
+        try:
+            self._run("copy", *arguments, meter=Unseen(), size=size)
+        except BadInputError:
+            raise ProcessLookupError(tid) from None
+        return list(struct.iter_unpack("=3Q", given.view("B", 24)))
 
     def make_blocks(self, others: Sequence[tuple[int, int, int]], beyond: int) -> int:
         """Makes the table of live blocks, of all sweeps and of (start, last address, size) of `others`; the others'

@@ -247,6 +247,29 @@ pub unsafe extern "C" fn arenascope_chunks(
     })
 }
 
+/// Has pages made for `parts` of `live::Copied`: see `live::make_room`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_room(_: &Engine, parts: &Table, threads: u32, control: &Control) -> i32 {
+    guarded(|| live::make_room(parts.of(), threads as usize, control))
+}
+
+/// Copies `parts` of `live::Copied` of a process, and gives those that could not be read: see `live::copy`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_copy(
+    _: &Engine,
+    pid: i32,
+    memory: i32,
+    parts: &Table,
+    threads: u32,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        *to = Given::of(live::copy(pid, memory, parts.of(), threads as usize, control)?);
+        Ok(())
+    })
+}
+
 /// Makes the table of blocks of all sweeps and of `others`, rows of `Mapped`: see `Blocks::of_sweep`.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_swept(

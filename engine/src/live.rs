@@ -1,6 +1,10 @@
-//! Follows the lists of free chunks of a process that stands still, or of another image. Each link waits for memory, so
-//! that a thread follows many lists at a time.
+//! A process that stands still: follows its lists of free chunks, or those of another image, and copies its memory. Each
+//! link of a list waits for memory, so that a thread follows many lists at a time.
 
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::os::unix::fs::FileExt;
+use std::os::unix::io::FromRawFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
@@ -23,6 +27,7 @@ struct Part {
 }
 
 extern "C" {
+    fn madvise(address: u64, bytes: usize, advice: i32) -> i32;
     fn process_vm_readv(
         pid: i32,
         own: *const Part,
@@ -297,8 +302,111 @@ fn joined(walked: Vec<(u64, Vec<Chunk>, Vec<Chunk>)>) -> Result<Lists> {
     Ok(lists)
 }
 
+/// Bytes that are copied, or made room for, at a time.
+const STEP: u64 = 8 << 20;
+const PAGE: usize = 4096;
+/// Since Linux 5.14.
+const MADV_POPULATE_WRITE: i32 = 23;
+
+/// Bytes to copy, and the place where room for them is.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Copied {
+    pub address: u64,
+    pub bytes: u64,
+    pub to: u64,
+}
+
+/// SAFETY: nobody else looks at the bytes at `to` meanwhile.
+unsafe fn room<'a>(part: &Copied) -> &'a mut [u8] {
+    std::slice::from_raw_parts_mut(part.to as *mut u8, part.bytes as usize)
+}
+
+/// What is left to copy, a step at a time, for all threads.
+struct Steps<'a> {
+    parts: &'a [Copied],
+    next: Mutex<(usize, u64)>,
+}
+
+impl Steps<'_> {
+    fn take(&self) -> Option<Copied> {
+        let mut next = self.next.lock().expect("no thread panicked");
+        loop {
+            let part = self.parts.get(next.0)?;
+            if next.1 < part.bytes {
+                let (done, bytes) = (next.1, STEP.min(part.bytes - next.1));
+                next.1 += bytes;
+                return Some(Copied { address: part.address.wrapping_add(done), bytes, to: part.to + done });
+            }
+            *next = (next.0 + 1, 0);
+        }
+    }
+}
+
+/// Has pages made for what will be copied: the copy then goes at the speed of memory.
+///
+/// # Safety
+/// The room of each part is the caller's, and nobody else looks at it.
+pub unsafe fn make_room(parts: &[Copied], threads: usize, control: &Control) -> Result<()> {
+    let steps = Steps { parts, next: Mutex::new((0, 0)) };
+    in_all_threads(threads, || {
+        while let Some(step) = steps.take() {
+            if madvise(step.to, step.bytes as usize, MADV_POPULATE_WRITE) != 0 {
+                room(&step).iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+            }
+            control.advance(step.bytes)?;
+        }
+        Ok(())
+    })
+}
+
+/// Copies memory of a process; returns the parts that could not be read. `memory` is its /proc/PID/mem, which also
+/// reads what the process itself may not, and stays this program's: where nothing can be read of it any more, the
+/// process is gone, and BAD_INPUT says so.
+///
+/// # Safety
+/// As of `make_room`.
+pub unsafe fn copy(pid: i32, memory: i32, parts: &[Copied], threads: usize, control: &Control) -> Result<Vec<Copied>> {
+    let steps = Steps { parts, next: Mutex::new((0, 0)) };
+    let lost = Mutex::new(Vec::new());
+    let file = ManuallyDrop::new(File::from_raw_fd(memory));
+    in_all_threads(threads, || {
+        while let Some(step) = steps.take() {
+            let to = room(&step);
+            let own = Part { base: step.to, bytes: to.len() };
+            let theirs = Part { base: step.address, bytes: to.len() };
+            let mut done = process_vm_readv(pid, &own, 1, &theirs, 1, 0).max(0) as usize;
+            if done == to.len() {
+                // the number may be another program's by now
+                if file.read_at(&mut [0], step.address).is_ok_and(|read| read == 0) {
+                    return Err(Failure::BadInput);
+                }
+            } else {
+                done = 0;
+                while done < to.len() {
+                    match file.read_at(&mut to[done..], step.address + done as u64) {
+                        Ok(0) => return Err(Failure::BadInput),
+                        Ok(read) => done += read,
+                        Err(_) => break,
+                    }
+                }
+            }
+            if done < to.len() {
+                let Copied { address, bytes, to } = step;
+                let rest = Copied { address: address + done as u64, bytes: bytes - done as u64, to: to + done as u64 };
+                push(&mut lost.lock().expect("no thread panicked"), rest)?;
+            }
+            control.advance(step.bytes)?;
+        }
+        Ok(())
+    })?;
+    Ok(lost.into_inner().expect("no thread panicked"))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::io::AsRawFd;
+
     use super::*;
     use crate::image::Piece;
 
@@ -411,4 +519,41 @@ mod tests {
         let found = follow(&Image::new(8, false), std::process::id() as i32, &[list], &layout, 1, &Control::default());
         assert_eq!(found.unwrap().followed, [Followed { chunks: 0, state: ODD }]);
     }
+
+    #[test]
+    fn copies_what_can_be_read_and_tells_what_cannot() {
+        const PAGES: usize = 4;
+        let memory = File::open("/proc/self/mem").unwrap();
+        let mut area = vec![7u8; (PAGES + 1) * PAGE];
+        area.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 100) as u8);
+        let mut taken = vec![1u8; PAGES * PAGE];
+        let (address, to) = (area.as_ptr() as u64, taken.as_mut_ptr() as u64);
+        let parts = [
+            Copied { address, bytes: PAGE as u64, to },
+            Copied { address: 1 << 12, bytes: PAGE as u64, to: to + PAGE as u64 },
+            Copied { address: address + 100, bytes: 2 * PAGE as u64, to: to + 2 * PAGE as u64 },
+        ];
+        let (pid, control) = (std::process::id() as i32, Control::default());
+        let lost = unsafe {
+            make_room(&parts, 2, &control).unwrap();
+            copy(pid, memory.as_raw_fd(), &parts, 2, &control).unwrap()
+        };
+        assert_eq!(taken[..PAGE], area[..PAGE]);
+        assert_eq!(taken[2 * PAGE..], area[100..100 + 2 * PAGE]);
+        let lost: Vec<(u64, u64)> = lost.iter().map(|each| (each.address, each.bytes)).collect();
+        assert_eq!(lost, [(1 << 12, PAGE as u64)]);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_told() {
+        let nothing = File::open("/dev/null").unwrap();
+        let mut taken = vec![1u8; PAGE];
+        let (address, to) = (BYTES.as_ptr() as u64, taken.as_mut_ptr() as u64);
+        let parts = [Copied { address, bytes: BYTES.len() as u64, to }];
+        let pid = std::process::id() as i32;
+        let copied = unsafe { copy(pid, nothing.as_raw_fd(), &parts, 1, &Control::default()) };
+        assert_eq!(copied.err(), Some(Failure::BadInput));
+    }
+
+    const BYTES: &[u8] = b"some bytes";
 }

@@ -25,6 +25,7 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.steps import live_copy
+from arenascope.engine import EngineImage
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.core_in_memory import CopyBytes, MemoryWriter
 from arenascope.sources.core.save_image import CoreWriter
@@ -117,14 +118,18 @@ def assert_is_copy(copy, process):
     return held
 
 
+COPIERS = {"engine": lambda: EngineImage(8, "little"), "Python": lambda: None}
+
+
 @pytest.mark.full
+@pytest.mark.parametrize("copier", COPIERS)
 @pytest.mark.parametrize("rounds", [8, pytest.param(60, marks=pytest.mark.full)])
-def test_what_is_mapped_meanwhile(maps, tmp_path, rounds):
+def test_what_is_mapped_meanwhile(maps, tmp_path, rounds, copier):
     """Between the look before the hold and the hold: the copy has what is there in the hold, also as `save` has it."""
     moved = 0
     for number in range(rounds):
         with ProcessImage(maps.pid) as process:
-            writer = save_process.room_in_memory(process, 1 << 40)
+            writer = save_process.room_in_memory(process, 1 << 40, COPIERS[copier]())
             before = process.regions()
             time.sleep(0.02)
             stop(maps.pid)
@@ -144,10 +149,11 @@ def test_what_is_mapped_meanwhile(maps, tmp_path, rounds):
     assert maps.poll() is None
 
 
-def test_what_was_there_stays_in_its_place():
+@pytest.mark.parametrize("copier", COPIERS)
+def test_what_was_there_stays_in_its_place(copier):
     """What has not moved is copied into pages that were touched."""
     with Subject("big", "64") as subject, ProcessImage(subject.pid) as process:
-        writer = save_process.room_in_memory(process, 1 << 40)
+        writer = save_process.room_in_memory(process, 1 << 40, COPIERS[copier]())
         with open("/proc/self/smaps_rollup") as file:
             before = file.read()
         with copied(process, writer) as copy:
@@ -193,8 +199,9 @@ def test_answers_as_a_saved_core(fixture, tmp_path, monkeypatch):
         assert subject.quit() == 0
 
 
+@pytest.mark.parametrize("copier", COPIERS)
 @pytest.mark.parametrize("when", ["touched", "copied"])
-def test_ctrl_c_lets_go(when, monkeypatch):
+def test_ctrl_c_lets_go(when, copier, monkeypatch):
     calls = []
 
     def interrupt(*few):
@@ -206,10 +213,13 @@ def test_ctrl_c_lets_go(when, monkeypatch):
         *_, size, _ = few
         return size
 
-    if when == "touched":
+    if copier == "engine":
+        monkeypatch.setattr(EngineImage, "make_room" if when == "touched" else "copy", interrupt)
+    elif when == "touched":
         monkeypatch.setattr(CopyBytes, "_touch", interrupt)
     else:
         monkeypatch.setattr(MemoryWriter, "taker", lambda *_: interrupt)
+    monkeypatch.setattr(live_copy, "_copier", lambda process: COPIERS[copier]())
     with Subject("bins") as subject:
         with pytest.raises(KeyboardInterrupt):
             look(subject.pid, "types")

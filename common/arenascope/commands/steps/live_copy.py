@@ -20,7 +20,7 @@ from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks
 from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.roots import find_roots
-from ...engine import is_there
+from ...engine import EngineImage, is_there
 from ...present.shared_text.text import Style
 from ...session.session import Session
 from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
@@ -107,7 +107,7 @@ def _make_ready_to_save(target: Target, path: str) -> None:
         most = _memory_for_copy(size)
     if kind_of_disk(os.path.dirname(path) or ".") in FILES_IN_MEMORY:
         most //= 2  # the file will take as much memory
-    process.room = room_in_memory(process, most, shared=sys.maxsize)
+    process.room = room_in_memory(process, most, _copier(process), shared=sys.maxsize)
 
 
 def _make_ready(context: Context, target: Target, if_room: bool, only_for_types: bool) -> None:
@@ -122,13 +122,18 @@ def _make_ready(context: Context, target: Target, if_room: bool, only_for_types:
         if not (is_mostly_heaps and _finds_time(context, process, size)):
             return
     try:
-        process.room = room_in_memory(process, _memory_for_copy(size))
+        process.room = room_in_memory(process, _memory_for_copy(size), _copier(process))
         process.on_disk = process.room is None
         if process.on_disk:
             _with_room(size)
     except TargetError:
         if not if_room:
             raise
+
+
+def _copier(process: ProcessImage) -> Optional[EngineImage]:
+    """What copies it; None: Python does."""
+    return EngineImage(process.pointer_size, process.byte_order) if is_there() else None
 
 
 def look_at_copy(context: Context) -> int:
@@ -254,7 +259,7 @@ def _copied(context: Context, target: ShellTarget, process: ProcessImage) -> Pro
     registers, size = target.register_sets(), process.status.rss or 0
     if not process.on_disk:
         # without a reserved writer, pages are allocated while copying
-        writer, process.room = process.room or MemoryWriter(_memory_for_copy(size)), None
+        writer, process.room = process.room or MemoryWriter(_memory_for_copy(size), copier=_copier(process)), None
         with suppress(NoRoomInMemory):
             copy, _ = copy_process(process, target, writer, registers=registers, release=context.door.release)
             return copy

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import mmap
 from contextlib import suppress
-from typing import Callable, Iterator, Optional, Sequence, Union
+from functools import cached_property
+from typing import Callable, Iterator, NamedTuple, Optional, Protocol, Sequence, Union
 
 from ...base.errors import ArenascopeError
 from ...base.model import Statement
@@ -33,7 +34,27 @@ FILLED = HUGE // 8 * 7
 MOST_RUNS = 10_000
 """Each run of huge pages is a mapping of its own for the kernel, which allows 65,530."""
 MAP_NORESERVE = 0x4000
-MADV_POPULATE_WRITE = 23  # Linux 5.14
+
+
+CopiedPart = tuple[int, int, int]
+"""An address of the process, bytes, and an address of ours."""
+
+
+class Copier(Protocol):
+    """Copies memory faster than Python: the engine."""
+
+    def make_room(self, parts: Sequence[CopiedPart]) -> None: ...
+
+    def copy(self, tid: int, memory: int, parts: Sequence[CopiedPart]) -> Sequence[tuple[int, ...]]:
+        """Returns the parts that could not be read."""
+
+
+class Copied(NamedTuple):
+    """The process to copy: its thread, its /proc/PID/mem, open, and which ranges are shared memory, read elsewhere."""
+
+    tid: int
+    memory: int
+    is_shared: Callable[[int, int], bool]
 
 
 class NoRoomInMemory(ArenascopeError):
@@ -55,26 +76,32 @@ class CopyBytes:
         self.size = size
         self.whole = memoryview(self._map)
         self._written = Runs()
-        self._madvise = _find_madvise()
-        if self._madvise is not None:
-            import ctypes  # a Python may lack it
 
-            self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+    @cached_property
+    def address(self) -> int:
+        import ctypes  # a Python may lack it; the engine needs it, too
 
-    def touch(self, copies: Sequence[CopiedRange]) -> None:
+        return ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+
+    def touch(self, copies: Sequence[CopiedRange], copier: Optional[Copier]) -> None:
         """Makes the pages that these will fill."""
         self._advise(mmap.MADV_NOHUGEPAGE, Span(0, self.size))
         for run in _filled(copies)[:MOST_RUNS]:
             self._advise(mmap.MADV_HUGEPAGE, run)
-        Copying(copies, lambda: self._touch, STEP).run()
+        if copier is not None:
+            copier.make_room(self.places(copies))
+        else:
+            Copying(copies, lambda: self._touch, STEP).run()
+
+    def places(self, copies: Sequence[CopiedRange]) -> list[CopiedPart]:
+        return [(address, size, self.address + offset) for address, size, offset in copies]
 
     def _advise(self, advice: int, span: Span) -> None:
         with suppress(OSError):  # a kernel without huge pages
             self._map.madvise(advice, span.start, span.bytes)
 
     def _touch(self, _: int, size: int, start: int) -> int:
-        if self._madvise is None or self._madvise(self._address + start, size, MADV_POPULATE_WRITE):
-            self.whole[start : start + size : mmap.PAGESIZE] = bytes(-(-size // mmap.PAGESIZE))
+        self.whole[start : start + size : mmap.PAGESIZE] = bytes(-(-size // mmap.PAGESIZE))
         return size
 
     def empty(self) -> None:
@@ -109,18 +136,6 @@ class CopyBytes:
             self._map.close()
 
 
-def _find_madvise() -> Optional[Callable[[int, int, int], int]]:
-    """Returns madvise from libc; mmap's own blocks other threads meanwhile. None if this Python has no ctypes."""
-    with suppress(ImportError, AttributeError, OSError):
-        import ctypes  # a Python may lack it
-
-        call = ctypes.CDLL(None).madvise
-        call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        typed: Callable[[int, int, int], int] = call
-        return typed
-    return None
-
-
 def _filled(copies: Sequence[CopiedRange]) -> Sequence[Span]:
     """Returns the parts where huge pages are worth it."""
     taken: dict[int, int] = {}
@@ -152,10 +167,14 @@ class MemoryWriter(CoreWriter):
 
     block = STEP
 
-    def __init__(self, most: int, slots: Optional[Slots] = None) -> None:
-        """`most`: the most bytes to copy. OSError if so many addresses are not available."""
+    process: Optional[Copied] = None
+    """Where a copier may copy from."""
+
+    def __init__(self, most: int, slots: Optional[Slots] = None, copier: Optional[Copier] = None) -> None:
+        """`most`: the most bytes to copy; `copier`: None: Python copies. OSError if so many addresses are not
+        available."""
         super().__init__(-1)
-        self.path, self.slots, self._most = "memory", slots, most
+        self.path, self.slots, self._most, self._copier = "memory", slots, most, copier
         self.bytes = CopyBytes(slots.end + BEHIND) if slots is not None else None
         self.before: Sequence[MappingUse] = ()
         """The mappings when it was made."""
@@ -166,7 +185,7 @@ class MemoryWriter(CoreWriter):
 
     def touch(self, layout: CoreLayout) -> None:
         """Makes as many pages as that would fill."""
-        self._place.touch(layout.copies)
+        self._place.touch(layout.copies, self._copier)
 
     @property
     def _place(self) -> CopyBytes:
@@ -182,6 +201,17 @@ class MemoryWriter(CoreWriter):
         if layout.bytes > self._most or layout.end + LAST > self.bytes.size:
             raise NoRoomInMemory("more was mapped meanwhile than there is room for")
         return super().copy(layout, fill)
+
+    def _copy(self, end: int, copies: Sequence[CopiedRange], taker: Callable[[], Take]) -> Sequence[Span]:
+        process, copier = self.process, self._copier
+        if process is None or copier is None:
+            return super()._copy(end, copies, taker)
+        others = [each for each in copies if process.is_shared(each.address, each.address + each.size)]
+        lost = [*super()._copy(end, others, taker)] if others else []
+        parts = self._place.places([each for each in copies if each not in others] if others else copies)
+        unread = copier.copy(process.tid, process.memory, parts)
+        starts = [to - self._place.address for _, _, to in unread]
+        return [*lost, *(Span(start, start + size) for start, (_, size, _) in zip(starts, unread))]
 
     def begin_again(self) -> None:
         """Starts again, with nothing copied and nothing known from before."""

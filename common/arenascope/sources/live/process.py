@@ -85,7 +85,7 @@ class ProcessImage(Source):
         except (FileNotFoundError, ProcessLookupError) as error:
             raise TargetError(f"process {self.pid} has ended") from error
 
-    def _gone(self) -> TargetError:
+    def gone(self) -> TargetError:
         """Explains that its memory is gone: the kernel has nothing to read once the address space is taken down."""
         if self._over is not None:
             return self._over
@@ -157,7 +157,7 @@ class ProcessImage(Source):
         except (OSError, OverflowError) as error:
             raise MemoryReadError(address, len(block)) from error
         if not size and len(block):
-            raise self._gone()
+            raise self.gone()
         return size
 
     def _read_on(self, address: int, size: int, data: bytes) -> bytes:
@@ -169,14 +169,19 @@ class ProcessImage(Source):
             done += len(data)
         if done < size:
             # where nothing is mapped it is EIO that the kernel says
-            raise self._gone()
+            raise self.gone()
         return b"".join(parts)
+
+    @property
+    def memory_file(self) -> int:
+        """Its /proc/PID/mem, open."""
+        return self._mem
 
     def regions(self) -> Sequence[target.Region]:
         """Returns the current mappings, parsed again only if one has changed."""
         maps = self.guarded(lambda: procfiles.read_maps(self.memory_tid))
         if not maps:
-            raise self._gone()
+            raise self.gone()
         if maps != self._maps:
             self._maps, self._regions = maps, procfiles.parse_regions(maps)
         return self._regions
@@ -240,13 +245,13 @@ class ProcessImage(Source):
         """Returns the text of /proc/PID/smaps, for which the kernel visits all pages."""
         text = self.guarded(lambda: procfiles.read_smaps(self.memory_tid))
         if not text:
-            raise self._gone()
+            raise self.gone()
         return text
 
     def memory_use(self) -> Optional[target.MemoryUse]:
         use = self.guarded(lambda: procfiles.memory_of(self.memory_tid))
         if use is None:
-            raise self._gone()
+            raise self.gone()
         return use
 
     def locked(self) -> Optional[Sequence[target.Span]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, Unio
 from ...base.background import BackgroundWork
 from ...base.errors import TargetError
 from ..core.core_image import CoreImage
-from ..core.core_in_memory import MemoryWriter, NoRoomInMemory, slots_for
+from ..core.core_in_memory import Copied, Copier, MemoryWriter, NoRoomInMemory, slots_for
 from ..core.core_layout import ElfForm, Piece, Who, first_notes, lay_out, may_have_own, pieces_of, whole_piece
 from ..core.save_image import CoreWriter
 from ..core.saved_note import KernelFacts
@@ -40,12 +40,14 @@ def save_process(
         return _save(image, writer, registers, release)
 
 
-def room_in_memory(image: ProcessImage, most: int, shared: Optional[int] = None) -> Optional[MemoryWriter]:
+def room_in_memory(
+    image: ProcessImage, most: int, copier: Optional[Copier] = None, shared: Optional[int] = None
+) -> Optional[MemoryWriter]:
     """Reserves pages for a running process's present memory; None if more than `most` bytes are to be copied, or too
     few addresses are free. `shared`: the limit for shared memory, including what others have written; None: `most`."""
     with suppress(OSError):
         form, seen = _form(image), _look(image, most if shared is None else shared)
-        writer = MemoryWriter(most, slots_for(form, seen.pieces, image.page_size))
+        writer = MemoryWriter(most, slots_for(form, seen.pieces, image.page_size), copier)
         layout = lay_out(form, seen.pieces, b"", image.page_size, slots=writer.slots)
         if layout.bytes <= most:
             writer.touch(layout)
@@ -137,7 +139,12 @@ def _save(
     who = Who(image.pid, names.get(image.pid, image.status.name), _arguments(image.memory_tid), image.status.uid)
     notes = first_notes(form, who, image.auxv_bytes, seen.uses, page=image.page_size, threads=registers)
     layout = lay_out(form, seen.pieces, notes, image.page_size, slots=first.slots)
-    lost = first.copy(layout, _reader(image, seen.shared))
+    if isinstance(first, MemoryWriter):
+        first.process = Copied(image.memory_tid, image.memory_file, seen.shared.has)
+    try:
+        lost = first.copy(layout, _reader(image, seen.shared))
+    except ProcessLookupError:
+        raise image.gone() from None
     uses = seen.uses
     if seen.smaps is not None:
         uses = procfiles.Uses(seen.smaps.result)
