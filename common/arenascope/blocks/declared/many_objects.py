@@ -8,7 +8,7 @@ from typing import Iterable, NamedTuple, Optional, Sequence
 
 from .claims import ARRAY, EXACT, FIELD, new_record
 from .containers.forms import OfBody
-from .layouts import Embedded, FlatType, Layouts, Slot
+from .layouts import Embedded, FlatType, Layouts, Repeat, Slot
 from .memory_reader import MemoryReader
 from .named_blocks import ELEMENT, NONE, UNNUMBERED, At, BlockName, Claimed, NameNumbers
 from .object_words import PIECE, ObjectWords
@@ -77,7 +77,9 @@ class Plan:
                 self.containers.append(inner)
         self.is_of_pointers = bool(prefix == "[]" and layout.parts == 1 and layout.slots and layout.size == word)
         """They are the elements of an array."""
-        self.has_more = bool(self.containers or layout.unions or layout.repeats)
+        self.has_more = bool(self.containers or layout.unions or (layout.repeats and prefix))
+        self.repeated: dict[int, Plan] = {}
+        """Of elements of arrays in it, by where these begin."""
 
 
 class ManyObjects:
@@ -139,8 +141,21 @@ class ManyObjects:
             where = At(parent, level, max(level, EXACT), plan.label, prefix=plan.prefix, number=number)
             for each in plan.containers:
                 bad += self._words.inner.open(each, at + each.offset, where, found, 0)
-            bad += self._words.scan_unions(plan.layout, at, where, found)
+            self._words.scan_unions(plan.layout, at, where, found)
+            if number != UNNUMBERED:
+                return bad + self._words.scan_repeats(plan.layout, at, where, found)
+        for array in plan.layout.repeats:
+            inner, begin, size = self._repeated(plan, array), at + array.offset, array.layout.size
+            for place in range(self._reader.most(begin, size, array.count)):
+                bad += self._object(inner, begin + place * size, claimed, place, found)
         return bad
+
+    def _repeated(self, plan: Plan, array: Repeat) -> Plan:
+        """How its elements are looked at."""
+        inner = plan.repeated.get(array.offset)
+        if inner is None:
+            inner = plan.repeated[array.offset] = self.plan(array.layout, plan.label, plan.prefix + array.step)
+        return inner
 
     def body(self, plan: Plan, each: Body, at: int, claimed: Claimed, number: int, found: list[Claimed]) -> int:
         body = each.read(self._reader, at + each.offset)

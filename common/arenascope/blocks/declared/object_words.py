@@ -277,14 +277,16 @@ class ObjectWords:
         bad = 0
         for each in layout.containers:
             bad += self.inner.open(each, at + each.offset, where, found, depth)
-        return bad + self.scan_unions(layout, at, where, found, depth=depth)
+        self.scan_unions(layout, at, where, found, depth=depth)
+        return bad + self.scan_repeats(layout, at, where, found, depth=depth)
 
-    def scan_unions(self, layout: FlatType, at: int, where: At, found: list[Claimed], depth: int = 0) -> int:
-        """And of what is no container either."""
-        bad = 0
+    def scan_unions(self, layout: FlatType, at: int, where: At, found: list[Claimed], depth: int = 0) -> None:
         for union in layout.unions:
             if not where.may_be_unset and depth < DEEPEST_UNION:
                 self.inner.choose(union, at + union.offset, where, found, depth=depth)
+
+    def scan_repeats(self, layout: FlatType, at: int, where: At, found: list[Claimed], depth: int = 0) -> int:
+        bad = 0
         for repeat in layout.repeats:
             if where.proof:
                 continue
