@@ -153,7 +153,7 @@ def test_both_prefixes_work_alone(gdb: Gdb, subject: Subject) -> None:
 
 
 def test_without_any_third_party_module(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
-    names = ("tabulate", "pygments", "tqdm", "numpy", "prometheus_client")
+    names = ("tabulate", "pygments", "tqdm", "prometheus_client")
     hide = run(*(f"python import sys; sys.modules[{name!r}] = None" for name in names))
     steps = [{"do": f"heap {typed(command, tmp_path)}{option}"} for command in COMMANDS for option in ("", " --json")]
     outcomes = gdb.drive(attach(subject), steps, load=[*hide, *LOAD])
@@ -171,7 +171,7 @@ def test_loading_loads_no_library(gdb: Gdb) -> None:
     before = "python import sys; before = set(sys.modules)"
     after = "python import json; print(json.dumps(sorted(set(sys.modules) - before)))"
     loaded = json.loads(gdb.start([*run(before), *LOAD, *run(after)]).stdout)
-    assert not {"numpy", "prometheus_client", "pygments", "tabulate", "tqdm"} & set(loaded)
+    assert not {"prometheus_client", "pygments", "tabulate", "tqdm"} & set(loaded)
 
 
 def test_loading_leaves_settings_alone(gdb: Gdb) -> None:

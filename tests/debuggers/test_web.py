@@ -1,4 +1,4 @@
-"""heap leaks, owners and refs where there is enough to follow that numpy is loaded: against a program that counts."""
+"""heap leaks, owners and refs where there is much to follow: against a program that counts."""
 
 from __future__ import annotations
 

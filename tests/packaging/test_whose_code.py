@@ -36,7 +36,7 @@ def subject() -> Iterator[Subject]:
 def plant(root: Path, mark: Path) -> Path:
     """A .venv in whose library a line tells that it was run; the library's folder."""
     libraries = root / ".venv" / "lib" / "python{}.{}".format(*sys.version_info[:2]) / "site-packages"
-    for name in ("tabulate", "pygments", "tqdm", "numpy", PLANTED):
+    for name in ("tabulate", "pygments", "tqdm", PLANTED):
         (libraries / name).mkdir(parents=True)
         (libraries / name / "__init__.py").write_text(f"open({str(mark)!r}, 'a').write(__name__ + ' ')\n")
     return libraries / PLANTED
@@ -257,7 +257,7 @@ def test_pythonpath_and_the_working_directory(subject: Subject, tmp_path: Path, 
     root, named, here = checkout(tmp_path / "root"), tmp_path / "named", tmp_path / "here"
     mark = tmp_path / "mark"
     for folder in (named, here):
-        for name in ("arenascope", "tabulate", "pygments", "tqdm", "numpy", PLANTED):
+        for name in ("arenascope", "tabulate", "pygments", "tqdm", PLANTED):
             (folder / name).mkdir(parents=True)
             (folder / name / "__init__.py").write_text(f"open({str(mark)!r}, 'a').write(__name__ + ' ')\n")
     paths = f"PYTHONPATH={named}::"

@@ -200,7 +200,7 @@ def test_other_peoples_code_is_optional() -> None:
             module = target.split(".")[0]
             if module in getattr(sys, "stdlib_module_names", ()) or module == "__future__":
                 continue
-            assert name in ("commands/info", "base/array_types"), f"{name} imports {target}"
+            assert name == "commands/info", f"{name} imports {target}"
             assert id(node) not in top, f"{name} imports {target} at load time"
 
 

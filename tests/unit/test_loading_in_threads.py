@@ -16,7 +16,7 @@ sys.path.insert(0, {common!r})
 from arenascope.base import optional_libraries
 before, seen = sys.path[:], []
 def ask():
-    seen.append(hasattr(optional_libraries.load("numpy"), "frombuffer"))
+    seen.append(hasattr(optional_libraries.load("pygments"), "highlight"))
 threads = [threading.Thread(target=ask) for _ in range(3)]
 for each in threads:
     each.start()
@@ -27,7 +27,7 @@ print(json.dumps([*seen, sys.path == before]))
 
 
 def test_each_gets_all_of_it() -> None:
-    pytest.importorskip("numpy", reason="numpy is not installed: scripts/setup.sh installs it")
+    pytest.importorskip("pygments", reason="pygments is not installed: scripts/setup.sh installs it")
     words = [sys.executable, "-c", ASKED.format(common=str(COMMON))]
     said = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout
     assert json.loads(said) == [True] * 4

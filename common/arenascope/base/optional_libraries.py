@@ -59,7 +59,7 @@ def way(path: str, root: str = "", links: int = MAX_LINKS) -> Iterator[os.stat_r
         path = os.path.dirname(path)
 
 
-NAMES = ("tabulate", "pygments", "tqdm", "numpy", "prometheus_client")
+NAMES = ("tabulate", "pygments", "tqdm", "prometheus_client")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
@@ -90,7 +90,7 @@ def _found(name: str) -> Optional[ModuleType]:
 def where(name: str) -> str:
     """Describes a library: "tabulate 0.9.0 (/usr/lib/python3/dist-packages)" or "tabulate: not found".
 
-    It reads the package's metadata: loading numpy would take longer than the answer.
+    It reads the package's metadata: loading a library may take longer than the answer.
     """
     python = "python{}.{}".format(*sys.version_info[:2])
     if name not in sys.modules:
