@@ -215,9 +215,11 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
 
 
 def _data_of(session: Session) -> list[Span]:
-    """Heaps, and what else blocks lead to or are held by."""
+    """Heaps, and what else blocks lead to or are held by; what a search needs, too, which goes on afterwards."""
+    search = session.block_results.search
+    roots = search.root_spans.spans if search is not None else ()
     every = (each for each in session.regions if each.writable and each.readable and each.present and not each.shared)
-    return joined(sorted([*heap_spans(session), *(Span(each.start, each.end) for each in every)]))
+    return joined(sorted([*heap_spans(session), *roots, *(Span(each.start, each.end) for each in every)]))
 
 
 def _declared(session: Session, catalogue: Catalogue) -> Optional[DeclaredNames]:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ..blocks.declared.fitting_structs import StructsBySize
     from ..blocks.declared.named_blocks import NamedBlocks
     from ..blocks.declared.values import Values
+    from ..blocks.graph.blocks import LiveBlocks
     from ..blocks.graph.refs import ImageSearch
     from ..blocks.recognise.module_memory import LoadedModules
     from ..blocks.types_of_image import TypeFigures
@@ -87,6 +88,7 @@ class BlockResults:
 
     def __init__(self) -> None:
         self.ground: Optional[LoadedModules] = None
+        self.blocks: Optional[LiveBlocks] = None
         self.search: Optional[ImageSearch] = None
         self.live: Optional[NamedLiveBlocks] = None
         self.types: Optional[TypeFigures] = None
@@ -443,6 +445,13 @@ class Session:
             return None
         engine.set_memory(pieces)
         return engine
+
+    def let_go(self) -> None:
+        """Lets go of the image's memory, which the engine has: a copy's can then be given back."""
+        blocks = self.block_results.blocks
+        for engine in (vars(self).get("engine"), blocks.engine if blocks is not None else None):
+            if engine is not None:
+                engine.let_go()
 
     def keep_findings(self, findings: Sequence[Finding]) -> None:
         """Keeps the findings from the sweep of one heap."""

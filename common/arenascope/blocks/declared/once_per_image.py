@@ -144,8 +144,7 @@ def declared_blocks(session: Session) -> Optional[NamedBlocks]:
     found = session.block_results.named
     if found is None:
         blocks = live_blocks(session)
-        with ImageSearch(session, blocks, find_roots(session, blocks)) as search:
-            found = declared_in(search)
+        found = declared_in(ImageSearch(session, blocks, find_roots(session, blocks)))
     return found
 
 

@@ -59,7 +59,13 @@ class LiveBlocks:
 
 
 def live_blocks(session: Session) -> LiveBlocks:
-    """Sweeps every heap."""
+    """All of them, swept once for an image."""
+    if session.block_results.blocks is None:
+        session.block_results.blocks = _sweep(session)
+    return session.block_results.blocks
+
+
+def _sweep(session: Session) -> LiveBlocks:
     layout, target = session.layout, session.target
     engine = EngineImage(target.pointer_size, target.byte_order, target.stop_if_asked)
     if not session.started:

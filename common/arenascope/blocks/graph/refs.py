@@ -234,12 +234,6 @@ class ImageSearch:
         engine.set_memory(self._image.all_pieces(every))
         return engine
 
-    def __enter__(self) -> ImageSearch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.blocks.engine.let_go()
-
     @property
     def lost(self) -> int:
         """Bytes that could not be read."""

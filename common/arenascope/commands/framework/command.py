@@ -266,6 +266,7 @@ class Context:
 
         session = Session(target, self.options.libc, ProgressOfAll())
         session.rules = UsersRules(getattr(self.options, "rules", None) or "")
+        self.copies.callback(session.let_go)
         return session
 
     def beside(self, options: argparse.Namespace) -> Context:

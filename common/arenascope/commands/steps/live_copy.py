@@ -200,7 +200,7 @@ def looked(context: Context) -> CopiedImage:
         # zeros would pass for blocks without pointers
         raise RedactedError("what points to them")
     if session.block_results.search is None:
-        session.block_results.search = context.copies.enter_context(search_of(session, live_blocks(session)))
+        session.block_results.search = search_of(session, live_blocks(session))
     return CopiedImage(session.block_results.search, lost)
 
 
