@@ -8,16 +8,16 @@ malloc_trim(0) returns it afterwards: the pages between two free pieces that the
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
+from collections import Counter
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.model import Heap, Kind, Range
+from ..base.model import ChunkRun, Heap, Kind, Piece, Range
+from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..glibc.sweep import Block, free_chunks
 from ..sources.target import Span
 from .report import Present
-from .trim import TrimRules, advised, systrim, until_locked
+from .trim import TrimRules, advised, first_whole, systrim, until_locked
 
-Block = tuple[int, int, str]
-"""(address, bytes, "used", "tcache", "fast" or "free"), or with the kind of a gap: "header", "fencepost", "top" ..."""
 TOGETHER = 64
 """How many blocks at a heap's end are remembered, to be freed together."""
 
@@ -59,47 +59,100 @@ Between = Callable[[int, int, int, int], None]
 """(block, its bytes, start of what is free in front of it, end of what is free after it)."""
 
 
-def walk_heap(heap: Heap, main: bool, walked: Iterable[Block], between: Between) -> Optional[HeapTail]:
-    """Calls `between` for each block with free memory on either side.
+def walk_heap(
+    heap: Heap, main: bool, pieces: Iterable[Piece], listed: Mapping[int, str], page: int, between: Between
+) -> Optional[HeapTail]:
+    """Calls `between` for each block with free memory on either side, if both and the block are a page at least. Of
+    blocks in use that lie side by side only the first and the last can have any: the others are passed over.
 
     The last block is left to the caller, as free() itself may act there. Returns None if the end is not known, or is
     one that the main arena never moves back over.
     """
     # the free stretch that is being walked, and the block before it: 0 where there is none
-    span = last_free = right_chunk = 0
+    span = right_chunk = 0
     block = bytes_of_block = left = 0
-    last: deque[tuple[int, int, int, int]] = deque(maxlen=TOGETHER)
-    remember = last.append
-    for address, size, state in walked:
-        if state == "used":
-            if span:
-                if block:
-                    between(block, bytes_of_block, left, address)
-                left = span
-                remember((address, size, span, last_free))
-                span = 0
-            else:
-                if left != block:
-                    between(block, bytes_of_block, left, address)
-                left = address
-                remember((address, size, address, address))
-            block, bytes_of_block = address, size
-        elif state == "free" or state == "fast":
-            if not span:
-                span = address
-                right_chunk = address + size if state == "free" else address
-            last_free = address if state == "free" else address + size
-        elif state == "top" or (state == "fencepost" and not main):
-            live = tuple(BlockInUse(*each) for each in last)
-            return HeapTail(heap, address, span or address, live, right_chunk=right_chunk if span else address)
-        else:
+    recent: list[ChunkRun] = []
+    for piece in pieces:
+        if not isinstance(piece, ChunkRun):
+            if piece.kind == "top" or (piece.kind == "fencepost" and not main):
+                fence, last = piece.address, last_blocks(recent, listed)
+                return HeapTail(heap, fence, span or fence, last, right_chunk=right_chunk if span else fence)
             if block and (span or left != block):
-                between(block, bytes_of_block, left, address)
-            last.clear()
+                between(block, bytes_of_block, left, piece.address)
+            recent.clear()
             span = block = left = 0
+            continue
+        raws, at, address = piece.raws, 0, piece.address
+        others = _not_in_use(piece, listed)
+        if len(raws) - len(others) > TOGETHER:
+            recent.clear()
+        recent.append(piece)
+        for index, start, size, state in (*others, (len(raws), piece.address + piece.bytes, 0, "")):
+            if index > at:
+                first = raws[at] & ~SIZE_BITS
+                if (span or left != block) and block and address - left >= page:
+                    between(block, bytes_of_block, left, address)
+                left, span = span or address, 0
+                block, bytes_of_block = address, first
+                if index > at + 1:
+                    if left != block and block + first - left >= page:
+                        between(block, first, left, block + first)
+                    bytes_of_block = raws[index - 1] & ~SIZE_BITS
+                    block = left = start - bytes_of_block
+            at, address = index + 1, start + size
+            if state in ("free", "fast"):
+                if not span:
+                    span, right_chunk = start, address if state == "free" else start
+            elif state:
+                if block and (span or left != block):
+                    between(block, bytes_of_block, left, start)
+                span = block = left = 0
     if block and (span or left != block):
         between(block, bytes_of_block, left, block + bytes_of_block)
     return None
+
+
+def _not_in_use(run: ChunkRun, listed: Mapping[int, str]) -> list[tuple[int, int, int, str]]:
+    """(index, address, bytes, state) of the chunks that are free or in a list."""
+    free = free_chunks(run)
+    indexes = [at - 1 for at in run.free.indexes if at]
+    others = [(index, *chunk, "free") for index, chunk in zip(indexes, free)]
+    marked = [
+        (index, chunk, run.raws[index] & ~SIZE_BITS, listed[chunk])
+        for index, chunk in run.marks
+        if run.after(index) & PREV_INUSE
+    ]
+    return sorted([*others, *marked]) if marked else others
+
+
+def last_blocks(runs: Sequence[ChunkRun], listed: Mapping[int, str]) -> Sequence[BlockInUse]:
+    """The blocks at the end of these runs, which lie side by side: see HeapTail.last."""
+    end: list[Block] = []
+    used = 0
+    for block in _backwards(runs, listed):
+        used += block[2] == "used"
+        # one more than are needed: what is free in front of it is not known
+        if block[2] == "tcache" or used > TOGETHER + 1:
+            break
+        end.append(block)
+    span = last_free = 0
+    last: list[BlockInUse] = []
+    for chunk, size, state in reversed(end):
+        if state == "used":
+            last.append(BlockInUse(chunk, size, span or chunk, last_free if span else chunk))
+            span = 0
+        else:
+            span, last_free = span or chunk, chunk if state == "free" else chunk + size
+    return tuple(last[-TOGETHER:])
+
+
+def _backwards(runs: Sequence[ChunkRun], listed: Mapping[int, str]) -> Iterator[Block]:
+    for run in reversed(runs):
+        end = run.address + run.bytes
+        for index in range(len(run.raws) - 1, -1, -1):
+            size = run.raws[index] & ~SIZE_BITS
+            end -= size
+            yield end, size, listed.get(end, "used") if run.after(index) & PREV_INUSE else "free"
 
 
 WORTH = 65536
@@ -176,11 +229,14 @@ class Ranking:
         self.together: list[LastBlocks] = []
         self._kept: list[tuple[int, int, int, Pin]] = []
 
+    def leaves_out(self, size: int, releases: int) -> bool:
+        """Counts blocks that would mainly return their own pages, if these are not included."""
+        left_out = not self.own and releases - size < min(size, WORTH)
+        self.own_left_out += left_out
+        return left_out
+
     def offer(self, pin: Pin) -> None:
         gain = pin.gain
-        if not self.own and gain.kept < min(gain.bytes, WORTH):
-            self.own_left_out += 1
-            return
         self.count += 1
         self.in_all += gain.releases
         entry = gain.releases, -gain.bytes, -pin.address, pin
@@ -225,29 +281,39 @@ class PinSearch:
         self.pending: tuple[ReleaseStep, ...] = ()
         """The memory that the next free() of any chunk of 64 KiB returns."""
 
-    def walk(self, heap: Heap, blocks: Iterable[Block]) -> Optional[HeapTail]:
-        """Reads one heap in address order, and returns its end, for `tails`."""
-        return walk_heap(heap, self.main, blocks, self._between)
+    def walk(self, heap: Heap, pieces: Iterable[Piece], listed: Mapping[int, str]) -> None:
+        """Reads one heap in address order; `listed` are the chunks of thread caches and fastbins."""
+        self.tails.append(walk_heap(heap, self.main, pieces, listed, self.rules.page, self._between))
 
     def _advised(self, start: int, end: int) -> Range:
         return advised(start, end, self.rules.layout.chunk_struct, self.rules.page)
 
     def _between(self, block: int, size: int, left: int, right: int) -> None:
         """Offers a block if malloc_trim returns more once it and the free memory on both sides are one chunk."""
-        if right - left < self.rules.page:
+        kept, page = self.rules.layout.chunk_struct, self.rules.page
+        low, high = first_whole(left, kept, page), first_whole(block + size, kept, page)
+        if right - low < page:
             return
-        joined = self._advised(left, right)
-        sides = (self._advised(left, block), self._advised(block + size, right))
-        if joined.bytes > sum(side.bytes for side in sides):
-            already = tuple(ReleaseStep("madvise", side) for side in sides if side.bytes)
-            gain = Gain(size, (ReleaseStep("madvise", joined),), already)
-            self.ranking.offer(Pin(block, self.arena, "between", "trim", gain=gain))
+        # in numbers: of millions few are offered
+        joined, before, after = right - low & -page, max(block - low, 0) & -page, max(right - high, 0) & -page
+        releases = joined - before - after
+        if releases <= 0 or self.ranking.leaves_out(size, releases):
+            return
+        already = (Range(low, before), Range(high, after))
+        gain = Gain(
+            size,
+            (ReleaseStep("madvise", Range(low, joined)),),
+            tuple(ReleaseStep("madvise", each) for each in already if each.bytes),
+        )
+        self.ranking.offer(Pin(block, self.arena, "between", "trim", gain=gain))
 
     def _offer(
         self, pin: BlockInUse, reason: str, by: str, gone: Sequence[ReleaseStep], already: Sequence[ReleaseStep]
     ) -> None:
         if bytes_of(gone) > bytes_of(already):
             gain = Gain(pin.bytes, tuple(gone), tuple(already))
+            if self.ranking.leaves_out(gain.bytes, gain.releases):
+                return
             self.ranking.offer(Pin(pin.address, self.arena, reason, by, gain=gain))
 
     def finish(self) -> None:

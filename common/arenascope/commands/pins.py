@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Mapping, Optional, Sequence
 
 from ..analysis.pins import (
-    Block,
     BlocksOfKind,
     Gain,
     LastBlocks,
@@ -17,11 +16,10 @@ from ..analysis.pins import (
 )
 from ..analysis.trim import TrimRules, total, until_locked
 from ..base.meter import metered
-from ..base.model import ArenaHeader, ChunkRun, Piece, Statement
+from ..base.model import ArenaHeader, Statement
 from ..blocks.types_of_image import in_memory, types_of
 from ..engine import need_engine
 from ..glibc.params import default_max_fast
-from ..glibc.sweep import blocks
 from ..glibc.tcache import tcache_index
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
@@ -162,7 +160,7 @@ def _search_all(
             search = _search(session, header, rules, ranking)
             for heap in session.heaps[header.index]:
                 pieces = metered(session.sweep(header, heap), meter)
-                search.tails.append(search.walk(heap, _flat(pieces, session.listed)))
+                search.walk(heap, pieces, session.listed)
             search.finish()
             pending[header.index] = bytes_of(search.pending)
 
@@ -176,14 +174,6 @@ def _search(session: Session, header: ArenaHeader, rules: TrimRules, ranking: Ra
         thresholds=thresholds_of(session, header, rules),
         ranking=ranking,
     )
-
-
-def _flat(pieces: Iterator[Piece], listed: dict[int, str]) -> Iterator[Block]:
-    for piece in pieces:
-        if isinstance(piece, ChunkRun):
-            yield from blocks(piece, listed)
-        else:
-            yield piece.address, piece.bytes, piece.kind
 
 
 def _resident(session: Session, gain: Gain) -> Optional[int]:
