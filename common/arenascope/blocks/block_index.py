@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ..base.model import ArenaHeader, Gap, Heap, Kind, MmappedBlock
@@ -16,7 +16,7 @@ from .recognise.all_recognisers import NONE, Catalogue
 from .recognise.module_memory import PAGE_SHIFT, MemoryPages
 
 if TYPE_CHECKING:
-    pass
+    from .graph.blocks import LiveBlocks
 
 Block = tuple[int, int, str, int]
 """(chunk address, bytes, its state or a gap's kind, its kind's index or NONE)."""
@@ -75,18 +75,11 @@ class NamedLiveBlocks:
 WEAK = ("size", "zeros", "pointers", "text")
 
 
-Place = tuple[int, int]
-"""A block: which piece of a sweep has it, and where in that. No record, as there are millions."""
-
-
 class IndexedBlock(NamedTuple):
-    """A block, or what it is for: where it is noted what it is."""
+    """A block, or what it is for."""
 
     kind: int
     usable: int
-    place: Optional[Place]
-    mapped: Optional[int]
-    """Its number among those served by mmap."""
 
 
 Known = tuple[int, int, int]
@@ -94,112 +87,65 @@ Known = tuple[int, int, int]
 
 
 class Index:
-    """The live blocks by their addresses."""
+    """The live blocks by their addresses, and what each is."""
 
-    def __init__(self, session: Session, catalogue: Catalogue, live: NamedLiveBlocks) -> None:
-        self._session = session
-        self._ground = catalogue.ground
-        self.front = catalogue.front
-        self.fronts = catalogue.front_sizes
+    def __init__(
+        self, session: Session, catalogue: Catalogue, blocks: LiveBlocks, kinds: array[int], names: list[Kind]
+    ) -> None:
+        """`kinds` has each block's, by its number among `names`."""
+        self._session, self._ground = session, catalogue.ground
+        self.front, self.fronts = catalogue.front, catalogue.front_sizes
         """How far into a block pointers may lead, past what the program has in front."""
-        self._live = live
+        self._blocks, self._starts = blocks, blocks.starts
+        self.kinds, self.names = kinds, names
         self._low, self._high = catalogue.low, catalogue.high
-        pieces = sorted(
-            (piece for heap in live.heaps for piece in heap.pieces if isinstance(piece, NamedRun)),
-            key=lambda piece: piece.address,
-        )
-        self._starts = [piece.address for piece in pieces]
-        self._raws = [piece.raws for piece in pieces]
-        self._kinds = [piece.kinds for piece in pieces]
-        self._asked, self._asked_place = NONE, (NONE, NONE)
-        """The last block of which `usable` was asked: what is found to be something is named next."""
-        self._users: list[Optional[Sequence[int]]] = [None for _ in pieces]
         self._word = session.layout.word
         self._weak = bytearray()
         """Of each kind, by its number: whether holders may tell more."""
-        self._mmapped = {block.chunk + session.layout.header: at for at, (block, _) in enumerate(live.mmapped)}
-        self._mapped_users = sorted(self._mmapped)
+        self._mapped = {block.chunk + session.layout.header for block in session.mmapped}
         self.words = MemoryPages(session.memory).words
 
-    def _users_of(self, number: int) -> Sequence[int]:
-        users = self._users[number]
-        if users is None:
-            raws = self._raws[number]
-            sizes = (raw & ~SIZE_BITS for raw in raws)
-            first = self._starts[number] + self._session.layout.header
-            code = self._session.memory.code
-            users = self._users[number] = array(code, islice(accumulate(sizes, initial=first), len(raws)))
-        return users
+    def _number(self, user: int) -> int:
+        number = bisect_left(self._starts, user)
+        return number if number < len(self._starts) and self._starts[number] == user else NONE
 
-    def _place(self, user: int) -> Optional[Place]:
-        if user == self._asked:
-            return self._asked_place
-        number = bisect_right(self._starts, user) - 1
-        if number < 0:
-            return None
-        users = self._users[number] or self._users_of(number)
-        index = bisect_right(users, user) - 1
-        return (number, index) if index >= 0 and users[index] == user else None
+    def _find(self, user: int) -> tuple[int, int]:
+        """The block that begins there, or so far before it, in front of what it is for."""
+        number = self._number(user)
+        for front in self.fronts if number == NONE else ():
+            fronted = self._number(user - front)
+            if fronted != NONE and self.front(user - front) == front:
+                return fronted, front
+        return number, 0
+
+    def _usable(self, number: int) -> int:
+        return self._blocks.ends[number] - self._starts[number] + 1 & -self._word
 
     def block(self, user: int) -> Optional[IndexedBlock]:
         """The block that begins there, or of which what it is for does, after its allocator's header."""
-        block = self._block(user, 0)
-        for front in self.fronts if block is None else ():
-            fronted = self._block(user - front, front)
-            if fronted is not None and self.front(user - front) == front:
-                return fronted
-        return block
-
-    def _block(self, user: int, front: int) -> Optional[IndexedBlock]:
-        place = self._place(user)
-        if place is not None:
-            piece, index = place
-            usable = (self._raws[piece][index] & ~SIZE_BITS) - self._word
-            return IndexedBlock(self._kinds[piece][index], usable - front, place, None)
-        at = self._mmapped.get(user)
-        if at is None:
-            return None
-        mapped, kind = self._live.mmapped[at]
-        return IndexedBlock(kind, mapped.base + mapped.bytes - user - front, None, at)
+        number, front = self._find(user)
+        return IndexedBlock(self.kinds[number], self._usable(number) - front) if number != NONE else None
 
     def kind(self, user: int) -> int:
-        place = self._place(user)
-        if place is not None:
-            piece, index = place
-            return self._kinds[piece][index]
-        block = self.block(user)
-        return NONE if block is None else block.kind
+        number, _ = self._find(user)
+        return self.kinds[number] if number != NONE else NONE
 
     def put(self, user: int, kind: int) -> None:
-        place, block = self._place(user), None
-        if place is None:
-            block = self.block(user)
-            place = block.place if block is not None else None
-        if place is not None:
-            piece, index = place
-            self._kinds[piece][index] = kind  # type: ignore[index]  # an array
-        elif block is not None and block.mapped is not None:
-            self._live.mmapped[block.mapped] = self._live.mmapped[block.mapped][0], kind
+        number, _ = self._find(user)
+        if number != NONE:
+            self.kinds[number] = kind
 
-    def of_kinds(self, kinds: set[int]) -> Iterator[Known]:
-        """The blocks that are of one of these, in address order."""
-        word = self._word
-        for number, of in enumerate(self._kinds):
-            if not kinds.isdisjoint(of):
-                users, raws = self._users_of(number), self._raws[number]
-                for index in [index for index, kind in enumerate(of) if kind in kinds]:
-                    yield users[index], (raws[index] & ~SIZE_BITS) - word, of[index]
-
-    def mapped_of_kinds(self, kinds: set[int]) -> Iterator[int]:
-        """The same of those served by mmap, their addresses."""
-        return (user for user, at in self._mmapped.items() if self._live.mmapped[at][1] in kinds)
+    def of_kinds(self, kinds: set[int], mapped: bool = False) -> Iterator[Known]:
+        """The blocks that are of one of these, in address order; those served by mmap, if these are wanted, too."""
+        left_out = () if mapped else self._mapped
+        for number in [number for number, kind in enumerate(self.kinds) if kind in kinds]:
+            user = self._starts[number]
+            if user not in left_out:
+                yield user, self._usable(number), self.kinds[number]
 
     def counts(self) -> Counter[int]:
         """How many blocks each kind has."""
-        counts = Counter(kind for _, kind in self._live.mmapped)
-        for of in self._kinds:
-            counts.update(of)
-        return counts
+        return Counter(self.kinds)
 
     def pointers(self, user: int, size: int) -> Iterator[tuple[int, int]]:
         """(offset, word) of the words there that may lead to blocks."""
@@ -211,37 +157,22 @@ class Index:
         if kind == NONE:
             return False
         while kind >= len(self._weak):
-            told = self._live.kinds[len(self._weak)]
+            told = self.names[len(self._weak)]
             self._weak.append(told.kind in WEAK or (told.kind == "node" and not told.certain))
         return bool(self._weak[kind])
 
     # what blocks/recognise/containers.py asks
 
     def usable(self, user: int) -> Optional[int]:
-        # as block() does, but without a record: millions are asked for
-        number = bisect_right(self._starts, user) - 1
-        if number >= 0:
-            users = self._users[number] or self._users_of(number)
-            at = bisect_right(users, user) - 1
-            if at >= 0 and users[at] == user:
-                self._asked, self._asked_place = user, (number, at)
-                kind = self._kinds[number][at]
-                return (self._raws[number][at] & ~SIZE_BITS) - self._word if self.is_weak(kind) else None
-        if not self.fronts and user not in self._mmapped:
-            return None
-        block = self.block(user)
-        return block.usable if block is not None and self.is_weak(block.kind) else None
+        number, front = self._find(user)
+        return self._usable(number) - front if number != NONE and self.is_weak(self.kinds[number]) else None
 
     def around(self, address: int) -> Optional[Span]:
         number = bisect_right(self._starts, address) - 1
-        users = self._users_of(number) if number >= 0 else ()
-        at = bisect_right(users, address) - 1
-        mapped = bisect_right(self._mapped_users, address) - 1
-        for user in (users[at] if at >= 0 else 0, self._mapped_users[mapped] if mapped >= 0 else 0):
-            usable = self.usable(user)
-            if usable is not None and address < user + usable:
-                return Span(user, user + usable)
-        return None
+        if number < 0 or not self.is_weak(self.kinds[number]):
+            return None
+        block = Span(self._starts[number], self._starts[number] + self._usable(number))
+        return block if address < block.end else None
 
     def read(self, address: int, size: int) -> Optional[bytes]:
         return self._session.memory.try_read(address, size)

@@ -7,10 +7,10 @@ others), so that what it found is kept: a size word and a kind for each chunk.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
-from itertools import accumulate, compress, islice, repeat
-from typing import Iterable, Iterator, Optional, Sequence
+from itertools import accumulate, islice
+from typing import Container, Optional, Sequence
 
 from ..base.errors import RedactedError
 from ..base.meter import metered
@@ -18,43 +18,14 @@ from ..base.model import ArenaHeader, ChunkRun, Kind
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session
 from ..sources.target import Span, joined
-from .block_index import WEAK, HeapBlocks, Known, NamedLiveBlocks, NamedRun, Swept
+from .block_index import WEAK, HeapBlocks, Index, Known, NamedLiveBlocks, NamedRun
 from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import declared_blocks
-from .graph.blocks import heap_spans, live_blocks
+from .graph.blocks import LiveBlocks, heap_spans, live_blocks
 from .graph.memory_windows import ImageBytes
 from .named_by_holders import name_by_holders
-from .recognise.all_recognisers import NONE, Catalogue
+from .recognise.all_recognisers import NONE, BlockKinds, Catalogue
 from .recognise.module_memory import ground_of
-
-
-class KindsOfBlocks:
-    """What all live blocks are by their own words."""
-
-    def __init__(self, session: Session, catalogue: Catalogue) -> None:
-        blocks = live_blocks(session)
-        self.engine = blocks.engine
-        """With all of the image's memory that is looked through."""
-        self.engine.set_memory(ImageBytes(session, None).all_pieces(_data_of(session)))
-        self._starts = blocks.starts
-        self._kinds, self._has_table = catalogue.kinds_of(self.engine)
-        self._cache = catalogue.plain(THREAD_CACHE)
-        self._caches = {each.address for each in session.thread_caches}
-
-    def of(self, users: Sequence[int], told: Optional[Sequence[int]]) -> Iterator[int]:
-        """The kinds' numbers of blocks in address order, NONE of what is no live block. What is `told` counts, unless
-        NONE, but where there is a vtable: what is not told may begin with the same."""
-        block, count = bisect_left(self._starts, users[0]) if users else 0, len(self._starts)
-        for user, number in zip(users, told or repeat(NONE)):
-            while block < count and self._starts[block] < user:
-                block += 1
-            if block == count or self._starts[block] != user:
-                yield self._cache if user in self._caches else NONE
-            elif number != NONE and not self._has_table[block]:
-                yield number
-            else:
-                yield self._kinds[block]
-
 
 REPLACED_HOLDERS = ("c++", "control", "node")
 REPLACED = (*WEAK, *REPLACED_HOLDERS)
@@ -65,8 +36,8 @@ class DeclaredNames:
     """Names the blocks of one look, in steps."""
 
     def __init__(self, session: Session, catalogue: Catalogue, found: NamedBlocks) -> None:
-        self._catalogue, self._found, self._starts = catalogue, found, found.blocks.starts
-        self._header, self._word = session.layout.header, session.layout.word
+        self._catalogue, self._found, self.blocks = catalogue, found, found.blocks
+        self._word = session.layout.word
         self._certain = array("i", [NONE]) * len(found.name)
         """Of each block the number of its kind, where it is certain; or NONE."""
         numbers: dict[int, int] = {}
@@ -77,91 +48,43 @@ class DeclaredNames:
                 numbers[name] = catalogue.plain(kind)
             self._certain[block] = numbers[name]
         self._numbers: dict[tuple[int, int, int], int] = {}
-        self._users, self._usables, self._before = array("Q"), array("Q"), array("i")
-        """What was known to hold others before it had a certain name."""
 
-    def certain_of(self, users: Sequence[int]) -> Sequence[int]:
-        """Of each block the number of its kind, where it is certain, or NONE. In address order."""
-        if not users:
-            return ()
-        first, count = bisect_left(self._starts, users[0]), len(users)
-        if self._starts[first : first + count] == array("Q", users):
-            return self._certain[first : first + count]
-        # thread caches are among them, or what is damaged
-        last = bisect_right(self._starts, users[-1])
-        certain = dict(zip(self._starts[first:last], self._certain[first:last]))
-        return [certain.get(user, NONE) for user in users]
+    def put_first(self, found: BlockKinds) -> None:
+        """Where no runtime and no program has words of its own, what is certain counts, but where there is a vtable:
+        what is not told may begin with the same."""
+        for block, number in enumerate(self._certain) if self._catalogue.asks_blocks_alone else ():
+            if number != NONE and not found.has_table[block]:
+                found.kinds[block] = number
 
-    def put_certain(self, live: NamedLiveBlocks) -> None:
+    def put_certain(self, kinds: array[int], names: Sequence[Kind]) -> Sequence[Known]:
         """Before holders are asked, which takes longer than all else: what is certain needs none. What a runtime's own
-        words tell stays, as these tell of other blocks, too."""
-        replaced = [each.kind in REPLACED for each in live.kinds]
-        holds = [each.kind in REPLACED_HOLDERS for each in live.kinds]
-        if self._catalogue.asks_blocks_alone and not any(holds):
-            return
-        starts, sizes, certain = self._starts, self._found.blocks.sizes, self._certain
-        for piece in _typed_pieces(live):
-            kinds = piece.kinds
-            for index, block in self._placed(piece):
-                before = kinds[index]
-                if certain[block] != NONE and replaced[before]:
-                    if holds[before]:
-                        self._users.append(starts[block])
-                        self._usables.append(sizes[block] - self._word)
-                        self._before.append(before)
-                    kinds[index] = certain[block]  # type: ignore[index]  # an array
+        words tell stays, as these tell of other blocks, too. Returns what was known to hold others, with the kinds that
+        it had before."""
+        replaced = [each.kind in REPLACED for each in names]
+        holds = [each.kind in REPLACED_HOLDERS for each in names]
+        holders = []
+        for block, (number, before) in enumerate(zip(self._certain, kinds)):
+            if number != NONE and replaced[before]:
+                if holds[before]:
+                    holders.append((self.blocks.starts[block], self.blocks.sizes[block] - self._word, before))
+                kinds[block] = number
+        return holders
 
-    def holders(self) -> Iterator[Known]:
-        """What was known to hold others, with the kinds that it had before."""
-        return zip(self._users, self._usables, self._before)
-
-    def put_rest(self, live: NamedLiveBlocks) -> None:
+    def put_rest(self, kinds: array[int], names: list[Kind]) -> None:
         """What is less than certain names what nothing else has, or says more."""
-        names, certain, known = self._found.name, self._certain, self._numbers.get
-        for piece in _typed_pieces(live):
-            kinds = piece.kinds
-            for index, block in self._placed(piece):
-                before = kinds[index]
-                if before != certain[block]:
-                    number = known((names[block], certain[block], before))
-                    if number is None:
-                        number = self._number(live, block, before)
-                    kinds[index] = number  # type: ignore[index]  # an array
-        for at, (mapped, kind) in enumerate(live.mmapped):
-            block = self._found.blocks.find(mapped.chunk + self._header)
-            if block >= 0:
-                live.mmapped[at] = mapped, self._number(live, block, kind)
-        live.kinds += [entry.kind for entry in self._catalogue.entries[len(live.kinds) :]]
+        for block, (name, certain, before) in enumerate(zip(self._found.name, self._certain, kinds)):
+            if name >= 0 and before != certain:
+                known = self._numbers.get((name, certain, before))
+                kinds[block] = known if known is not None else self._number(block, before, names)
+        names += [entry.kind for entry in self._catalogue.entries[len(names) :]]
 
-    def _placed(self, piece: NamedRun) -> Iterator[tuple[int, int]]:
-        """(place, number) of each block that has a name: both sweeps met them in the order of their addresses."""
-        starts, names = self._starts, self._found.name
-        block, count = bisect_left(starts, piece.address), len(starts)
-        sizes = (raw & ~SIZE_BITS for raw in piece.raws)
-        users = accumulate(sizes, initial=piece.address + self._header)
-        for index, (kind, user) in enumerate(zip(piece.kinds, users)):
-            if kind == NONE:
-                continue
-            while block < count and starts[block] < user:
-                block += 1
-            if block < count and starts[block] == user:
-                if names[block] >= 0:
-                    yield index, block
-                block += 1
-
-    def _number(self, live: NamedLiveBlocks, block: int, before: int) -> int:
+    def _number(self, block: int, before: int, names: Sequence[Kind]) -> int:
         """Of a block's kind, by what it was before."""
         found = self._found
-        key = found.name[block], self._certain[block], before
-        number = self._numbers.get(key)
-        if number is None:
-            kind = found.kind(block) if found.is_better(block, live.kinds[before]) else None
-            number = self._numbers[key] = self._catalogue.plain(kind) if kind is not None else before
+        kind = found.kind(block) if found.is_better(block, names[before]) else None
+        number = self._catalogue.plain(kind) if kind is not None else before
+        self._numbers[found.name[block], self._certain[block], before] = number
         return number
-
-
-def _typed_pieces(live: NamedLiveBlocks) -> Iterator[NamedRun]:
-    return (piece for heap in live.heaps for piece in heap.pieces if isinstance(piece, NamedRun))
 
 
 THREAD_CACHE = Kind("glibc's thread cache", "holder", how="its thread's own pointer to it")
@@ -183,35 +106,61 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
         raise RedactedError("what they are")
     session.measure_residency()
     headers = [header for header in session.headers if only in (None, header.index)]
-    size = sum(heap.bytes for header in headers for heap in session.heaps[header.index])
-    live = NamedLiveBlocks(session)
-    catalogue = catalogue_of(session)
+    live, catalogue = NamedLiveBlocks(session), catalogue_of(session)
     declared = _declared(session, catalogue) if holders else None
+    blocks = declared.blocks if declared is not None else live_blocks(session)
+    kinds: Optional[array[int]] = None
     try:
-        found = KindsOfBlocks(session, catalogue)
-        _sweep(session, catalogue, headers, live, found=found, declared=declared, size=size)
-        if only is None:
-            header = session.layout.header
-            for block in session.mmapped:
-                (kind,) = found.of([block.chunk + header], None)
-                # a thread's cache may have it
-                room = block.base + block.bytes - block.chunk - header
-                live.mmapped.append((block, kind if kind != NONE else catalogue.by_size(room)))
+        blocks.engine.set_memory(ImageBytes(session, None).all_pieces(_data_of(session)))
+        found = catalogue.kinds_of(blocks.engine)
+        if declared is not None:
+            declared.put_first(found)
+        settled = catalogue.settle(Counter(found.kinds))
+        kinds = array("i", map(settled.__getitem__, found.kinds))
+        live.kinds += [entry.kind for entry in catalogue.entries]
+        _sweep(session, headers, live, blocks)
+        if holders:
+            known = declared.put_certain(kinds, live.kinds) if declared is not None else ()
+            index = Index(session, catalogue, blocks, kinds, live.kinds)
+            name_by_holders(session, catalogue, blocks.engine, index, known)
+            if declared is not None:
+                declared.put_rest(kinds, live.kinds)
     except KeyboardInterrupt:
         session.stopped = True
-    _settle(catalogue, live)
+    if kinds is not None:
+        _take_over(session, catalogue, live, blocks, kinds, mapped=only is None)
     live.kinds = [entry.kind for entry in catalogue.entries]
-    if holders and not session.stopped:
-        try:
-            if declared is not None:
-                declared.put_certain(live)
-            known = [*declared.holders()] if declared is not None else []
-            name_by_holders(session, catalogue, found.engine, live, known)
-            if declared is not None:
-                declared.put_rest(live)
-        except KeyboardInterrupt:
-            session.stopped = True
     return live
+
+
+def _take_over(
+    session: Session,
+    catalogue: Catalogue,
+    live: NamedLiveBlocks,
+    blocks: LiveBlocks,
+    kinds: array[int],
+    mapped: bool,
+) -> None:
+    """Puts kinds in place of blocks' numbers."""
+    by_number = array("i", [*kinds, catalogue.plain(THREAD_CACHE), NONE])
+    live.heaps = [
+        heap._replace(
+            pieces=[
+                each._replace(kinds=array("i", map(by_number.__getitem__, each.kinds)))
+                if isinstance(each, NamedRun)
+                else each
+                for each in heap.pieces
+            ]
+        )
+        for heap in live.heaps
+    ]
+    for block in session.mmapped if mapped else ():
+        user = block.chunk + session.layout.header
+        number = blocks.find(user)
+        # a thread's cache may have it
+        is_live = number >= 0 and blocks.starts[number] == user
+        kind = kinds[number] if is_live else catalogue.by_size(block.base + block.bytes - user)
+        live.mmapped.append((block, kind))
 
 
 def _data_of(session: Session) -> list[Span]:
@@ -233,64 +182,35 @@ def _declared(session: Session, catalogue: Catalogue) -> Optional[DeclaredNames]
     return DeclaredNames(session, catalogue, found) if found is not None and found.names else None
 
 
-def _sweep(
-    session: Session,
-    catalogue: Catalogue,
-    headers: Sequence[ArenaHeader],
-    live: NamedLiveBlocks,
-    found: KindsOfBlocks,
-    declared: Optional[DeclaredNames],
-    size: int,
-) -> None:
-    with session.meter("sweeping", size) as meter:
-        for header in headers:
-            for heap in session.heaps[header.index]:
-                pieces = [
-                    _typed(session, catalogue, piece, declared, found) if isinstance(piece, ChunkRun) else piece
-                    for piece in metered(session.sweep(header, heap), meter)
-                ]
-                live.heaps.append(HeapBlocks(header, heap, pieces))
+def _sweep(session: Session, headers: Sequence[ArenaHeader], live: NamedLiveBlocks, blocks: LiveBlocks) -> None:
+    caches = {each.address or 0 for each in session.thread_caches}
+    heaps = [(header, heap) for header in headers for heap in session.heaps[header.index]]
+    with session.meter("sweeping", sum(heap.bytes for _, heap in heaps)) as meter:
+        for header, heap in heaps:
+            pieces = [
+                _numbered(session, each, blocks, caches) if isinstance(each, ChunkRun) else each
+                for each in metered(session.sweep(header, heap), meter)
+            ]
+            live.heaps.append(HeapBlocks(header, heap, pieces))
 
 
-def _settle(catalogue: Catalogue, live: NamedLiveBlocks) -> None:
-    """What the numbers of all of them tell."""
-    counts: Counter[int] = Counter(kind for _, kind in live.mmapped)
-    for heap in live.heaps:
-        for piece in heap.pieces:
-            if isinstance(piece, NamedRun):
-                counts.update(piece.kinds)
-    last = [*catalogue.settle(counts), NONE]
-    live.mmapped = [(block, last[kind]) for block, kind in live.mmapped]
-    live.heaps = [heap._replace(pieces=_renumbered(heap.pieces, last)) for heap in live.heaps]
-
-
-def _renumbered(pieces: Iterable[Swept], indices: Sequence[int]) -> list[Swept]:
-    return [
-        piece._replace(kinds=array("i", map(indices.__getitem__, piece.kinds)))
-        if isinstance(piece, NamedRun)
-        else piece
-        for piece in pieces
-    ]
-
-
-def _typed(
-    session: Session,
-    catalogue: Catalogue,
-    run: ChunkRun,
-    declared: Optional[DeclaredNames],
-    found: KindsOfBlocks,
-) -> NamedRun:
-    """A run's chunks, those in use with their kinds."""
-    raws = run.raws
-    sizes = [raw & ~SIZE_BITS for raw in raws]
+def _numbered(session: Session, run: ChunkRun, blocks: LiveBlocks, caches: Container[int]) -> NamedRun:
+    """A run's chunks, those in use with the numbers of their blocks, in place of kinds: the one behind the last is a
+    thread's cache."""
+    raws, starts, count = run.raws, blocks.starts, len(blocks)
     used = [raw & PREV_INUSE for raw in islice(raws, 1, None)]
     used.append(run.follow & PREV_INUSE)
     for index, _ in run.marks:
         used[index] = 0
-    users = list(accumulate(sizes, initial=run.address + session.layout.header))
-    blocks = list(compress(users, used))
-    told = declared.certain_of(blocks) if declared is not None and catalogue.asks_blocks_alone else None
-    kinds = found.of(blocks, told)
-    in_order = array("i", [next(kinds) if each else NONE for each in used])
-    code = session.memory.code
-    return NamedRun(run.heap, run.address, run.bytes, array(code, raws), follow=run.follow, kinds=in_order)
+    users = accumulate((raw & ~SIZE_BITS for raw in raws), initial=run.address + session.layout.header)
+    block = bisect_left(starts, run.address + session.layout.header)
+    numbers = array("i")
+    for user, is_used in zip(users, used):
+        while block < count and starts[block] < user:
+            block += 1
+        if is_used and block < count and starts[block] == user:
+            numbers.append(block)
+        else:
+            numbers.append(count if is_used and user in caches else NONE)
+    raws = array(session.memory.code, raws)
+    return NamedRun(run.heap, run.address, run.bytes, raws, follow=run.follow, kinds=numbers)

@@ -19,7 +19,7 @@ from ..engine import EngineImage, fill
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Region, Span, SymbolPlace, text_of
-from .block_index import WEAK, Index, Known, NamedLiveBlocks
+from .block_index import WEAK, Index, Known
 from .graph.blocks import FLAGS
 from .recognise.all_recognisers import EXACT, NONE, Catalogue, RuntimeKeeper
 from .recognise.containers import HASHED, LIST, POOL, TREE, ContainerBlock, Forms
@@ -73,8 +73,7 @@ def words_to(
 
 def _rows(index: Index, kinds: set[int], fronts: Sequence[int] = ()) -> list[Row]:
     """The blocks of these kinds, and what they are for, so far behind their beginnings."""
-    every = {user: usable for user, usable, _ in index.of_kinds(kinds)}
-    every.update((user, index.usable(user) or 0) for user in index.mapped_of_kinds(kinds))
+    every = {user: usable for user, usable, _ in index.of_kinds(kinds, mapped=True)}
     for user, usable in list(every.items()) if fronts else ():
         front = index.front(user)
         if front:
@@ -377,16 +376,16 @@ def _likely_in(session: Session, catalogue: Catalogue, leads_inside: bool) -> Li
 class HolderPass:
     """The pass itself: each area is looked through once, and what it names may hold others."""
 
-    def __init__(self, session: Session, catalogue: Catalogue, engine: EngineImage, live: NamedLiveBlocks) -> None:
+    def __init__(self, session: Session, catalogue: Catalogue, engine: EngineImage, index: Index) -> None:
         ground = catalogue.ground
         self._session = session
         self._catalogue = catalogue
         self._engine = engine
         self._ground = ground
-        self._live = live
-        self._index = Index(session, catalogue, live)
+        self._index, self._kinds = index, index.names
         self._word = session.layout.word
-        classes = any(kind.kind in ("c++", "control") for kind in live.kinds) or ground.has_cplusplus
+        self._bytes = sum(heap.bytes for each in session.heaps.values() for heap in each)
+        classes = any(kind.kind in ("c++", "control") for kind in index.names) or ground.has_cplusplus
         self._forms = Forms(
             self._index,
             self._word,
@@ -397,7 +396,7 @@ class HolderPass:
         )
         self._leads_inside = catalogue.has_fronts or self._forms.leads_inside
         self._likely = _likely_in(session, catalogue, self._leads_inside)
-        self._holders = HolderWords(session, engine, self._index, live.kinds, self._leads_inside)
+        self._holders = HolderWords(session, engine, index, index.names, self._leads_inside)
         self._left: deque[Area] = deque()
         self._plain: list[Plain] = []
         """Pointers that are in no container: what they name comes last, as it is a guess."""
@@ -407,10 +406,9 @@ class HolderPass:
         """Of bodies' kinds, by name, whether it is certain, and owner."""
 
     def run(self, declared: Sequence[Known]) -> None:
-        holders = {at for at, kind in enumerate(self._live.kinds) if kind.kind in HOLDERS}
+        holders = {at for at, kind in enumerate(self._kinds) if kind.kind in HOLDERS}
         self._look_into_fixed()
-        size = sum(heap.heap.bytes for heap in self._live.heaps)
-        with self._session.meter("looking into holders", size) as meter:
+        with self._session.meter("looking into holders", self._bytes) as meter:
             for number, looked_at in self._holders.of(holders, meter, declared=declared):
                 self._objects_of[number] += 1
                 if looked_at is not None:
@@ -419,15 +417,15 @@ class HolderPass:
         if self._forms.has_containers:
             self._look_into_plain()
         for keeper in self._catalogue.keepers:
-            for user, kind in name_bodies(self._session, self._engine, self._index, keeper, self._live.kinds):
+            for user, kind in name_bodies(self._session, self._engine, self._index, keeper, self._kinds):
                 self._index.put(user, self._number(kind))
         if self._catalogue.python.runs:
             for user, kind in name_keys_of_objects(
-                self._session, self._engine, self._index, self._catalogue.python, self._live.kinds
+                self._session, self._engine, self._index, self._catalogue.python, self._kinds
             ):
                 self._index.put(user, self._number(kind))
         self._name_plainly()
-        for user, kind in name_by_ways(self._index, self._live.kinds, self._ways()):
+        for user, kind in name_by_ways(self._index, self._kinds, self._ways()):
             self._index.put(user, self._number(kind))
 
     def _follow(self) -> None:
@@ -479,7 +477,7 @@ class HolderPass:
     def _look_into_plain(self) -> None:
         """Blocks of which nothing is known, as structs without a vtable are, for containers that prove themselves; for
         others where many blocks of a size agree."""
-        kinds = {at for at, kind in enumerate(self._live.kinds) if kind.kind in PLAIN}
+        kinds = {at for at, kind in enumerate(self._kinds) if kind.kind in PLAIN}
         tried: Counter[int] = Counter()
         barren: set[int] = set()
         likely_at: Counter[tuple[int, int]] = Counter()
@@ -489,8 +487,7 @@ class HolderPass:
         """Structs that have a container which proves itself: another one in it is no older than that."""
         proven_of: Counter[int] = Counter()
         may_be_body, most = self._forms.may_be_body, LARGEST_PLAIN // self._word
-        size = sum(heap.heap.bytes for heap in self._live.heaps)
-        with self._session.meter("looking into structs", size) as meter:
+        with self._session.meter("looking into structs", self._bytes) as meter:
             for number, looked_at in self._holders.of(kinds, meter, barren):
                 if number not in fruitful:
                     tried[number] += 1
@@ -535,8 +532,8 @@ class HolderPass:
                 self._take(area, start, body)
             elif area.name is None or area.kind != NONE:
                 self._plain.append((body.user, area, start + body.offset))
-        if area.kind != NONE and self._live.kinds[area.kind].kind == "control":
-            self._name_what_is_shared(self._live.kinds[area.kind], [words[at] for at in self._likely(words)])
+        if area.kind != NONE and self._kinds[area.kind].kind == "control":
+            self._name_what_is_shared(self._kinds[area.kind], [words[at] for at in self._likely(words)])
 
     def _take(self, area: Area, start: int, body: ContainerBlock) -> None:
         owner = self._owner(area, start + body.offset)
@@ -545,7 +542,7 @@ class HolderPass:
         if body.name == POOL:
             certain = of_libstdcxx(self._session.target.describe(start + body.offset))
         known = self._index.kind(body.user) if not certain else NONE
-        if known != NONE and self._live.kinds[known].kind == "node":
+        if known != NONE and self._kinds[known].kind == "node":
             return
         told = body.name, certain, owner
         number = self._numbers.get(told, NONE)
@@ -590,7 +587,7 @@ class HolderPass:
                 if objects and places[self._at(area, address)] * SELDOM < self._objects_of[area.kind]:
                     continue
                 kind = self._index.kind(user)
-                if kind == NONE or self._live.kinds[kind].kind not in kinds:
+                if kind == NONE or self._kinds[kind].kind not in kinds:
                     continue
                 owner = self._owner(area, address)
                 if owner is not None and area.name is None and self._block_bytes(user) >= LARGE:
@@ -626,19 +623,15 @@ class HolderPass:
 
     def _number(self, kind: Kind) -> int:
         number = self._catalogue.known(kind)
-        for entry in self._catalogue.entries[len(self._live.kinds) :]:
-            self._live.kinds.append(entry.kind)
+        for entry in self._catalogue.entries[len(self._kinds) :]:
+            self._kinds.append(entry.kind)
         return number
 
 
 def name_by_holders(
-    session: Session,
-    catalogue: Catalogue,
-    engine: EngineImage,
-    live: NamedLiveBlocks,
-    declared: Sequence[Known] = (),
+    session: Session, catalogue: Catalogue, engine: EngineImage, index: Index, declared: Sequence[Known] = ()
 ) -> None:
     """Names what is not certain yet; KeyboardInterrupt, and what was named until then is. `engine` has the image's
     memory. `declared`: holders that have the names of their types already, with the kinds that they had before, in
     address order."""
-    HolderPass(session, catalogue, engine, live).run(declared)
+    HolderPass(session, catalogue, engine, index).run(declared)

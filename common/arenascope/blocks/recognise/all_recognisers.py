@@ -40,7 +40,7 @@ from .postgres import Postgres
 from .python import Python
 from .redis import Redis
 from .ruby import Ruby
-from .selection import USABLE, USER, Found, Front, Numbers, Selection, fits, own, word_at
+from .selection import USABLE, USER, Found, Front, Numbers, Selection
 from .sqlite import Sqlite
 from .v8 import V8
 from .zlib_streams import Zlib
@@ -59,10 +59,10 @@ class Obstacks:
         self.runs = program is not None and program.name in PROGRAMS
 
     def kinds(self, blocks: Selection) -> Found:
-        limit, before = own(0), own(1)
-        size = (word_at(before, -1) & ~SIZE_BITS) - 8
-        is_sound = (USABLE >= LEAST) & fits(limit - USER) & before.is_multiple(FRONT)
-        yield blocks.where(is_sound & ((before == 0) | fits(word_at(before) - before, size))), CHUNK
+        limit, before = USER.word(0), USER.word(1)
+        size = (before.word(-1) & ~SIZE_BITS) - 8
+        is_sound = (USABLE >= LEAST) & (limit - USER).fits() & before.is_multiple(FRONT)
+        yield blocks.where(is_sound & ((before == 0) | (before.word() - before).fits(size))), CHUNK
 
 
 class Recogniser(Protocol):

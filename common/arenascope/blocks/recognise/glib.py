@@ -22,14 +22,7 @@ from .selection import (
     Value,
     any_of,
     either,
-    fits,
-    is_plain,
-    least,
-    number_at,
-    own,
-    usable_at,
     value,
-    word_at,
 )
 
 HOW = "its struct's words, and what they point to"
@@ -72,8 +65,8 @@ class Glib:
 
     def kinds(self, blocks: Selection) -> Found:
         of_three = USABLE.is_in(NODES)
-        text, length, room = map(own, range(3))
-        is_string = (length < room) & (room < MOST_TEXT) & _ends(text, length) & fits(room, usable_at(text))
+        text, length, room = map(USER.word, range(3))
+        is_string = (length < room) & (room < MOST_TEXT) & _ends(text, length) & room.fits(text.usable())
         yield blocks.where(of_three & is_string), STRING
         yield blocks.where(of_three & _is_listed()), LIST
         is_large = USABLE.between(TABLE_BYTES, MOST_TABLE_BYTES)
@@ -84,25 +77,25 @@ class Glib:
         """What lies in a struct or a page of slices."""
         for place, kind, sizes in ((KEYS_AT, KEYS, (4, 8)), (HASHES_AT, HASHES, (4,)), (VALUES_AT, VALUES, (4, 8))):
             table = USER - 8 * place
-            is_part = self._may_be_table(table) & any_of(fits(word_at(table) * each) for each in sizes)
+            is_part = self._may_be_table(table) & any_of((table.word() * each).fits() for each in sizes)
             yield self._true_tables(pointers, table, pointers.where(is_part)), kind
-        length, room = word_at(USER, 1), word_at(USER, 2)
-        is_text = (length < room) & (room < MOST_TEXT) & fits(room) & _ends(word_at(USER), length)
+        length, room = USER.word(1), USER.word(2)
+        is_text = (length < room) & (room < MOST_TEXT) & room.fits() & _ends(USER.word(), length)
         yield pointers.where(is_text), TEXT
 
     def _may_be_table(self, table: Value) -> Condition:
-        size, mask, modulo = word_at(table), word_at(table, 1) >> 32, word_at(table, 1) & LOW
-        nodes, used = word_at(table, 2) & LOW, word_at(table, 2) >> 32
+        size, mask, modulo = table.word(), table.word(1) >> 32, table.word(1) & LOW
+        nodes, used = table.word(2) & LOW, table.word(2) >> 32
         is_sound = size.between(FEWEST, MOST + 1) & (mask == size - 1) & (size & mask == 0)
         is_counted = (size >> 1 < modulo) & (modulo <= size) & (nodes <= used) & (used <= size)
         # keys that are numbers are equal by themselves
-        hash_function, equal = word_at(table, FUNCTIONS_AT), word_at(table, FUNCTIONS_AT + 1)
+        hash_function, equal = table.word(FUNCTIONS_AT), table.word(FUNCTIONS_AT + 1)
         calls = hash_function.lies_in(self._code) & ((equal == 0) | equal.lies_in(self._code))
-        return is_sound & is_counted & calls & fits(size * 4, usable_at(word_at(table, HASHES_AT)))
+        return is_sound & is_counted & calls & (size * 4).fits(table.word(HASHES_AT).usable())
 
     def _true_tables(self, some: Selection, table: Value, which: Numbers) -> Numbers:
         """Those with as many hashes as they have entries, and as many with those that were removed as are in use."""
-        counts = (word_at(table, HASHES_AT), word_at(table), word_at(table, 2) & LOW, word_at(table, 2) >> 32)
+        counts = (table.word(HASHES_AT), table.word(), table.word(2) & LOW, table.word(2) >> 32)
         columns = [some.column(each, which) for each in counts]
         return array("I", [each for each, *row in zip(which, *columns) if self._are_hashes(*row)])
 
@@ -118,30 +111,30 @@ class Glib:
 
 def _ends(text: Value, length: Value) -> Condition:
     """Whether a text is so long, by its zero."""
-    seen = least(length, LONGEST_TEXT)
-    return (length >= LEAST_TEXT) & (number_at(text + length, 1) == 0) & is_plain(text + length - seen, seen)
+    seen = length.least(LONGEST_TEXT)
+    return (length >= LEAST_TEXT) & ((text + length).number(1) == 0) & (text + length - seen).is_plain(seen)
 
 
 def _is_listed() -> Condition:
     """A node with one neighbour at least, that has another one or is between it and the end."""
-    first, after, before = map(own, range(3))
+    first, after, before = map(USER.word, range(3))
 
     def leads_back(node: Value, place: int, to: Value) -> Condition:
-        return node.is_multiple(16) & usable_at(node).is_in(NODES) & (word_at(node, 3 - place) == to)
+        return node.is_multiple(16) & node.usable().is_in(NODES) & (node.word(3 - place) == to)
 
     def is_chain(node: Value, place: int) -> Condition:
-        further = word_at(node, place)
+        further = node.word(place)
         return leads_back(node, place, USER) & ((further == 0) | leads_back(further, place, node))
 
     is_own = (first != after) & (first != before) | (first == 0)
     are_chains = ((after == 0) | is_chain(after, NEXT)) & ((before == 0) | is_chain(before, BEFORE))
-    goes_on = either(after > 0, either(before > 0, after, word_at(after, NEXT)), word_at(before, BEFORE)) > 0
+    goes_on = either(after > 0, either(before > 0, after, after.word(NEXT)), before.word(BEFORE)) > 0
     return (after != before) & is_own & goes_on & are_chains
 
 
 def _is_slab(page: int) -> Condition:
     info = USER + (page - SLAB_INFO)
-    chunks, after, before = word_at(info, 1) & LOW, word_at(info, 2), word_at(info, 3)
-    is_page = fits(value(page - PADDING))
-    in_ring = (word_at(after, 3) == info) & (word_at(before, 2) == info)
+    chunks, after, before = info.word(1) & LOW, info.word(2), info.word(3)
+    is_page = value(page - PADDING).fits()
+    in_ring = (after.word(3) == info) & (before.word(2) == info)
     return is_page & USER.is_multiple(page) & chunks.between(1, page // 16) & in_ring

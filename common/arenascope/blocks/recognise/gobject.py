@@ -11,12 +11,11 @@ GSlice, up to GLib 2.74, has arenas of its own unless G_SLICE=always-malloc says
 from __future__ import annotations
 
 import re
-from array import array
 from typing import Iterator, NamedTuple, Optional
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
-from .selection import USABLE, USER, Condition, Found, Selection, Value, any_of, fits, number_at, own, value, word_at
+from .selection import USABLE, USER, Condition, Found, Selection, Value, any_of, value
 
 TYPES, QUARKS = "libgobject-2.0.so", "libglib-2.0.so"
 IN_FRONT = 32
@@ -72,22 +71,22 @@ class GObjects:
             class_ = self._read(address)
             if class_ is not None:
                 classes[address] = class_
-        for front in sorted({each.front for each in classes.values()}):
+        for front in sorted({each.front for each in classes.values() if each.front < IN_FRONT}):
             alike = {address: each for address, each in classes.items() if each.front == front}
-            have_one = blocks.where((8 * front < USABLE) & own(front).is_in(alike)) if front < IN_FRONT else array("I")
-            for address, some in blocks.grouped(own(front), have_one):
+            have_one = blocks.where((8 * front < USABLE) & USER.word(front).is_in(alike))
+            for address, some in blocks.grouped(USER.word(front), have_one):
                 class_ = alike[address]
-                is_whole = fits(value(class_.bytes))
-                references = number_at(USER + (8 * front + 8), 4)
+                is_whole = value(class_.bytes).fits()
+                references = (USER + (8 * front + 8)).number(4)
                 is_counted = references.between(1, MOST_REFERENCES) if class_.counted else is_whole
                 yield blocks.where(is_whole & is_counted, some), class_.kind
 
     def _is_class(self, class_: Value) -> Condition:
         """By its type, which has its own address among its words, and leads to the class by its data."""
-        node = word_at(class_)
-        data = word_at(node, NODE_DATA)
-        is_type = any_of(word_at(node, place) == node for place in SUPERS)
-        leads_back = any_of(word_at(data, place) == class_ for place in CLASS)
+        node = class_.word()
+        data = node.word(NODE_DATA)
+        is_type = any_of(node.word(place) == node for place in SUPERS)
+        leads_back = any_of(data.word(place) == class_ for place in CLASS)
         return node.between(self._low, self._high) & node.is_multiple(8) & is_type & leads_back
 
     def _half(self, word: int, number: int) -> int:

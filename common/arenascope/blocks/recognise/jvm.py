@@ -12,26 +12,7 @@ from typing import Collection, Iterator, Sequence
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
-from .selection import (
-    LONGEST_TEXT,
-    LOW,
-    TRUE,
-    USABLE,
-    USER,
-    Condition,
-    Found,
-    Front,
-    Numbers,
-    Selection,
-    Value,
-    fits,
-    is_java_text,
-    least,
-    number_at,
-    own,
-    value,
-    word_at,
-)
+from .selection import LONGEST_TEXT, LOW, TRUE, USABLE, USER, Condition, Found, Front, Numbers, Selection, Value, value
 
 CHUNK = Kind("HotSpot arena chunk", "holder", how="its length, which is one of the four that there are")
 SYMBOL = Kind("HotSpot Symbol", "string", how="its count of references and its length")
@@ -58,22 +39,22 @@ class Jvm:
         self.runs = ground.has("gHotSpotVMStructs", "libjvm")
 
     def kinds(self, blocks: Selection) -> Found:
-        first, second = own(0), own(1)
+        first, second = USER.word(0), USER.word(1)
         is_last = first == 0
-        is_followed = first.is_multiple(8) & word_at(first, 1).is_in(CHUNK_LENGTHS)
-        yield blocks.where(second.is_in(CHUNK_LENGTHS) & fits(second + CHUNK_FRONT) & (is_last | is_followed)), CHUNK
-        length = number_at(USER + 4, 2)
-        fills = (USABLE >= NODE_BYTES) & fits((length + FRONT + 7) & ~7)
+        is_followed = first.is_multiple(8) & first.word(1).is_in(CHUNK_LENGTHS)
+        yield blocks.where(second.is_in(CHUNK_LENGTHS) & (second + CHUNK_FRONT).fits() & (is_last | is_followed)), CHUNK
+        length = (USER + 4).number(2)
+        fills = (USABLE >= NODE_BYTES) & ((length + FRONT + 7) & ~7).fits()
         yield blocks.where(fills & _is_symbol(USER)), SYMBOL
-        goes_on = is_last | (first.is_multiple(8) & _leads_to_symbol(word_at(first, 1)))
-        yield blocks.where(fits(value(NODE_BYTES)) & _leads_to_symbol(second) & goes_on), NODE
+        goes_on = is_last | (first.is_multiple(8) & _leads_to_symbol(first.word(1)))
+        yield blocks.where(value(NODE_BYTES).fits() & _leads_to_symbol(second) & goes_on), NODE
 
     def kept(self, pointers: Selection) -> Found:
         """What lies in Java's heap."""
-        size = word_at(USER, 1)
+        size = USER.word(1)
         # with compressed class pointers the header leaves room in front
-        is_capacity = (size == word_at(USER, -1) >> 32) | (size == word_at(USER, 2) & LOW)
-        yield pointers.where(fits(size) & is_capacity), BUFFER
+        is_capacity = (size == USER.word(-1) >> 32) | (size == USER.word(2) & LOW)
+        yield pointers.where(size.fits() & is_capacity), BUFFER
 
 
 def _leads_to_symbol(pointer: Value) -> Condition:
@@ -82,8 +63,8 @@ def _leads_to_symbol(pointer: Value) -> Condition:
 
 
 def _is_symbol(symbol: Value) -> Condition:
-    references, length = number_at(symbol, 2), number_at(symbol + 4, 2)
-    return (references > 0) & (length >= SHORTEST) & is_java_text(symbol + FRONT, least(length, LONGEST_TEXT))
+    references, length = symbol.number(2), (symbol + 4).number(2)
+    return (references > 0) & (length >= SHORTEST) & (symbol + FRONT).is_java_text(length.least(LONGEST_TEXT))
 
 
 NAMES, LEVEL = "_ZN7NMTUtil18_memory_type_namesE", "_ZN10MemTracker15_tracking_levelE"
@@ -114,12 +95,12 @@ class Nmt:
         self.runs = self._table != 0
 
     def fronts(self, blocks: Selection) -> Iterator[tuple[Numbers, Front]]:
-        size, marks = own(0), own(1)
-        is_header = (USABLE >= 24) & (marks >> 48 == MARK) & (size > 0) & fits(size + HEADER + MARK_AFTER)
+        size, marks = USER.word(0), USER.word(1)
+        is_header = (USABLE >= 24) & (marks >> 48 == MARK) & (size > 0) & (size + HEADER + MARK_AFTER).fits()
         for number, some in blocks.grouped(marks >> 32 & 0xFF, blocks.where(is_header)):
             place = self._ground.word(self._table + 8 * number) if number < MOST_TYPES else None
             name = self._ground.string(place, LONGEST_NAME) if place else None
             if name:
                 of = name.decode("ascii", "replace")
                 holds = {f"HotSpot {of} (NMT)": TRUE} if of != OTHER else {}
-                yield some, Front(HEADER, of, word_at(USER, -2), holds)
+                yield some, Front(HEADER, of, USER.word(-2), holds)

@@ -12,7 +12,7 @@ from typing import Optional
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
-from .selection import USABLE, USER, Found, Selection, all_of, least, number_at
+from .selection import USABLE, USER, Found, Selection, all_of
 
 CLASS, CLASSES = 40, 63
 """Where in an item its class is, and the bits of it; the others say which queue it is in."""
@@ -35,10 +35,10 @@ class Memcached:
         self.runs = program is not None and program.name == "memcached"
 
     def kinds(self, blocks: Selection) -> Found:
-        number = number_at(USER + CLASS, 1) & CLASSES
-        may_be = (USABLE >= LEAST_PAGE) & all_of(number_at(USER + at, 1).is_multiple(STEP) for at in (0, 8, 16))
+        number = (USER + CLASS).number(1) & CLASSES
+        may_be = (USABLE >= LEAST_PAGE) & all_of((USER + at).number(1).is_multiple(STEP) for at in (0, 8, 16))
         for of, some in blocks.grouped(number, blocks.where(may_be & (number > 0))):
-            users, sizes = blocks.column(USER, some), blocks.column(least(USABLE, PAGE), some)
+            users, sizes = blocks.column(USER, some), blocks.column(USABLE.least(PAGE), some)
             are_right = [self._are_items(user, size, of) for user, size in zip(users, sizes)]
             pages = array("I", compress(some, are_right))
             yield pages, Kind(f"slab pages of class {of}", "holder", how="its items, each with its class")

@@ -9,19 +9,7 @@ from __future__ import annotations
 from typing import Iterator, Sequence
 
 from .module_memory import LARGEST_PAGE, LoadedModules
-from .selection import (
-    USABLE,
-    USER,
-    Condition,
-    Front,
-    Numbers,
-    Selection,
-    Value,
-    fits,
-    number_at,
-    own,
-    word_at,
-)
+from .selection import USABLE, USER, Condition, Front, Numbers, Selection, Value
 
 ALLOCATOR = "my_malloc"
 MAGIC = 1234
@@ -40,28 +28,28 @@ class Mysql:
         self.runs = ground.memory.pointer_size == 8 and ground.has(ALLOCATOR, "mysql", "mariadb")
 
     def fronts(self, blocks: Selection) -> Iterator[tuple[Numbers, Front]]:
-        first, second, third = map(own, range(3))
+        first, second, third = map(USER.word, range(3))
         is_long = USABLE >= 32
         # struct my_memory_header of MariaDB: owner, size with two marks (one thread's; counted), key
         is_counted = is_long & (second & 6 == 2) & _fits(second & ~3, 24) & _owns(first)
         for of_thread, name in enumerate((ALLOCATOR, f"{ALLOCATOR} for one thread")):
-            asked = word_at(USER, -2) & ~3
+            asked = USER.word(-2) & ~3
             yield (
                 blocks.where(is_counted & (second & 1 == of_thread)),
                 Front(24, name, asked, {ROOT_BLOCK: _root(asked)}),
             )
         # ut_new_pfx_t of its InnoDB: key, owner, size with this itself
-        is_pfx = is_long & _fits(third - 24, 24) & _owns(second) & (number_at(USER, 4) < MOST_KEYS)
-        asked = word_at(USER, -1) - 24
+        is_pfx = is_long & _fits(third - 24, 24) & _owns(second) & (USER.number(4) < MOST_KEYS)
+        asked = USER.word(-1) - 24
         yield blocks.where(is_pfx), Front(24, "InnoDB", asked, {HEAP_BLOCK: _heap_block(asked)})
         # struct my_memory_header of MySQL: key and a magic number, size, owner
-        is_magic = is_long & (number_at(USER + 4, 4) == MAGIC) & _fits(second, 32) & _owns(third)
-        asked = word_at(USER, -3)
+        is_magic = is_long & ((USER + 4).number(4) == MAGIC) & _fits(second, 32) & _owns(third)
+        asked = USER.word(-3)
         yield blocks.where(is_magic), Front(32, ALLOCATOR, asked, {ROOT_BLOCK: _root(asked)})
 
 
 def _fits(size: Value, front: int) -> Condition:
-    return (size > 0) & fits(size + front, page=LARGEST_PAGE)
+    return (size > 0) & (size + front).fits(page=LARGEST_PAGE)
 
 
 def _owns(word: Value) -> Condition:
@@ -71,11 +59,11 @@ def _owns(word: Value) -> Condition:
 
 def _root(asked: Value) -> Condition:
     """st_used_mem: the next one, what is left, the size."""
-    first, second, third = map(own, range(3))
+    first, second, third = map(USER.word, range(3))
     return (asked >= 24) & (third == asked) & (second <= third) & first.is_multiple(8)
 
 
 def _heap_block(asked: Value) -> Condition:
     """mem_block_info_t: the list of its blocks, of which it is the first; in each its neighbours, and its length."""
-    is_first = own(0).between(1, MOST_KEYS) & (own(1) == USER)
-    return (asked >= 24) & (is_first | (own(LENGTH) == asked) | (own(LENGTH + 1) == asked))
+    is_first = USER.word(0).between(1, MOST_KEYS) & (USER.word(1) == USER)
+    return (asked >= 24) & (is_first | (USER.word(LENGTH) == asked) | (USER.word(LENGTH + 1) == asked))

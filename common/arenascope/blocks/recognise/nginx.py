@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
-from .selection import USABLE, USER, Found, Selection, fits, own, word_at
+from .selection import USABLE, USER, Found, Selection
 
 POOL = Kind("ngx_pool_t block", "holder", how="its own end, and the next block's")
 FRONT = 32
@@ -21,8 +21,8 @@ class Nginx:
         self.runs = program is not None and program.name in ("nginx", "openresty", "angie")
 
     def kinds(self, blocks: Selection) -> Found:
-        last, end, after, failed = map(own, range(4))
-        is_pool = (last >= USER + FRONT) & (last <= end) & fits(end - USER) & (failed < MOST_FAILED)
+        last, end, after, failed = map(USER.word, range(4))
+        is_pool = (last >= USER + FRONT) & (last <= end) & (end - USER).fits() & (failed < MOST_FAILED)
         # all blocks of a pool are as large
-        is_alike = after.is_multiple(8) & (word_at(after, 1) - after == end - USER)
+        is_alike = after.is_multiple(8) & (after.word(1) - after == end - USER)
         yield blocks.where(USABLE.between(FRONT + 1, MOST_BYTES) & is_pool & ((after == 0) | is_alike)), POOL

@@ -9,23 +9,7 @@ from __future__ import annotations
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
-from .selection import (
-    BASE,
-    LOW,
-    PLACE,
-    USABLE,
-    USER,
-    Found,
-    Selection,
-    fits,
-    holds_in_each,
-    holds_in_one,
-    least,
-    number_at,
-    own,
-    usable_at,
-    word_at,
-)
+from .selection import BASE, LOW, PLACE, USABLE, USER, Found, Selection, holds_in_each, holds_in_one
 
 HEADS = Kind("Perl SV arena", "holder", how="its first head, and those after it")
 ARENAS = Kind("Perl list of body arenas", "holder", how="its counts, and the first arena's size")
@@ -57,31 +41,31 @@ class Perl:
         self.runs = ground.has("Perl_sv_setsv_flags", "libperl")
 
     def kinds(self, blocks: Selection) -> Found:
-        second, length = own(1), number_at(USER + 28, 4)
-        is_key = (second == USER + HEAD_BYTES) & (own(2) > 0) & (length < 1 << 31)
-        yield blocks.where((USABLE >= KEY_FRONT) & is_key & fits(length + KEY_FRONT + KEY_MORE)), KEY
-        flags = number_at(USER + PLACE * HEAD_BYTES + HEAD_BYTES + FLAGS_AT, 4)
+        second, length = USER.word(1), (USER + 28).number(4)
+        is_key = (second == USER + HEAD_BYTES) & (USER.word(2) > 0) & (length < 1 << 31)
+        yield blocks.where((USABLE >= KEY_FRONT) & is_key & (length + KEY_FRONT + KEY_MORE).fits()), KEY
+        flags = (USER + PLACE * HEAD_BYTES + HEAD_BYTES + FLAGS_AT).number(4)
         has_type = (flags & TYPE < MOST_TYPES) | (flags & TYPE == FREED)
         # but for the first one
-        heads = least(second, MOST_HEADS) - 1
+        heads = second.least(MOST_HEADS) - 1
         are_heads = (second >= FEWEST) & holds_in_each(has_type, heads) & holds_in_one(flags > 0, heads)
-        yield blocks.where(fits(second * HEAD_BYTES) & are_heads), HEADS
-        is_list = fits((second & LOW) * ENTRY_BYTES + BEFORE_ENTRIES) & (second >> 32).between(1, 1 << 16)
-        arena = own(2)
-        leads = (arena > 0) & arena.is_multiple(16) & fits(own(3), usable_at(arena))
+        yield blocks.where((second * HEAD_BYTES).fits() & are_heads), HEADS
+        is_list = ((second & LOW) * ENTRY_BYTES + BEFORE_ENTRIES).fits() & (second >> 32).between(1, 1 << 16)
+        arena = USER.word(2)
+        leads = (arena > 0) & arena.is_multiple(16) & USER.word(3).fits(arena.usable())
         yield blocks.where((USABLE >= KEY_FRONT) & is_list & leads), ARENAS
 
     def kept(self, pointers: Selection) -> Found:
         """What lies in an arena or the list of these."""
         is_kept = (USER - BASE) % HEAD_BYTES == KEPT_AT
-        is_listed = is_kept & (word_at(BASE, 1) >> 32 > 0)
-        yield pointers.where(is_listed & fits(word_at(USER, 1))), BODIES
-        kind, body = word_at(USER, -1) >> 32 & TYPE, word_at(USER, -2)
-        used, room = word_at(body, 2), word_at(body, 3)
-        is_head = is_kept & (word_at(BASE, 1) >> 32 == 0) & (word_at(USER, -1) & LOW > 0)
-        yield pointers.where(is_head & kind.is_in(STRINGS) & (used < room) & fits(room)), STRING
+        is_listed = is_kept & (BASE.word(1) >> 32 > 0)
+        yield pointers.where(is_listed & USER.word(1).fits()), BODIES
+        kind, body = USER.word(-1) >> 32 & TYPE, USER.word(-2)
+        used, room = body.word(2), body.word(3)
+        is_head = is_kept & (BASE.word(1) >> 32 == 0) & (USER.word(-1) & LOW > 0)
+        yield pointers.where(is_head & kind.is_in(STRINGS) & (used < room) & room.fits()), STRING
         # that of an empty one is -1
-        is_array = (kind == AV) & ((used >> 63 == 1) | (used <= room)) & fits((room + 1) * 8)
+        is_array = (kind == AV) & ((used >> 63 == 1) | (used <= room)) & ((room + 1) * 8).fits()
         yield pointers.where(is_head & is_array), ARRAY
         is_hash = (kind == HV) & (room & room + 1 == 0) & (room < 1 << 32) & ((room + 1) * 8 <= USABLE)
         yield pointers.where(is_head & is_hash), HASH

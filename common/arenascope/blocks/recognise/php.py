@@ -17,14 +17,9 @@ from .selection import (
     Value,
     any_of,
     first,
-    fits,
     holds_in_each,
     holds_in_one,
-    least,
-    number_at,
-    own,
     value,
-    word_at,
 )
 
 STRING = Kind("zend_string", "string", how="its type, length and hash")
@@ -51,13 +46,13 @@ class Php:
         self.runs = ground.has("zend_parse_parameters", "php")
 
     def kinds(self, blocks: Selection) -> Found:
-        count, kind, length = number_at(USER, 4), number_at(USER + 4, 4), own(2)
+        count, kind, length = USER.number(4), (USER + 4).number(4), USER.word(2)
         is_kept = (USABLE >= FRONT) & (kind & (TYPE | PERSISTENT) == IS_STRING | PERSISTENT) & (count > 0)
-        ends = fits(length + FRONT + 1) & (number_at(USER + FRONT + length, 1) == 0)
-        yield blocks.where(is_kept & ends & ((own(1) == 0) | _has_hash(own(1)))), STRING
-        is_called = any_of(own(at).lies_in(self._code) & own(at + 1).lies_in(self._code) for at in HANDLERS)
+        ends = (length + FRONT + 1).fits() & ((USER + FRONT + length).number(1) == 0)
+        yield blocks.where(is_kept & ends & ((USER.word(1) == 0) | _has_hash(USER.word(1)))), STRING
+        is_called = any_of(USER.word(at).lies_in(self._code) & USER.word(at + 1).lies_in(self._code) for at in HANDLERS)
         is_large = USABLE.between(LEAST_FUNCTION, MOST_FUNCTION)
-        yield blocks.where(is_large & (number_at(USER, 1) == 1) & is_called & _is_string(own(1))), FUNCTION
+        yield blocks.where(is_large & (USER.number(1) == 1) & is_called & _is_string(USER.word(1))), FUNCTION
         yield blocks.where(_is_table()), TABLE
 
 
@@ -68,21 +63,21 @@ def _has_hash(word: Value) -> Condition:
 def _is_string(pointer: Value) -> Condition:
     """Wherever it lies."""
     is_pointer = (pointer > 0) & pointer.is_multiple(8)
-    return is_pointer & (word_at(pointer) >> 32 & TYPE == IS_STRING)
+    return is_pointer & (pointer.word() >> 32 & TYPE == IS_STRING)
 
 
 def _is_table() -> Condition:
     """Slots have a bucket's number or none; a bucket has its key's hash and the key."""
-    places = value(1) << first(fits(value(SLOT + BUCKET) << PLACE), 40)
-    slot = number_at(USER + PLACE * 4, 4)
+    places = value(1) << first((value(SLOT + BUCKET) << PLACE).fits(), 40)
+    slot = (USER + PLACE * 4).number(4)
     bucket = USER + places * SLOT + PLACE * BUCKET
-    hashed, key = word_at(bucket, 2), word_at(bucket, 3)
-    is_keyed = (word_at(bucket, 1) & 0xFF > 0) & (key > 0)
-    is_right = _has_hash(hashed) & _is_string(key) & (word_at(key, 1) == hashed)
-    looked_at = least(places, LOOKED_AT)
+    hashed, key = bucket.word(2), bucket.word(3)
+    is_keyed = (bucket.word(1) & 0xFF > 0) & (key > 0)
+    is_right = _has_hash(hashed) & _is_string(key) & (key.word(1) == hashed)
+    looked_at = places.least(LOOKED_AT)
     return (
         (USABLE >= LEAST * (SLOT + BUCKET))
-        & holds_in_each((slot == EMPTY) | (slot < places), least(places * 2, MOST_SLOTS))
+        & holds_in_each((slot == EMPTY) | (slot < places), (places * 2).least(MOST_SLOTS))
         & holds_in_one(is_keyed, looked_at)
         & holds_in_each(~is_keyed | is_right, looked_at)
     )

@@ -15,7 +15,7 @@ from typing import NamedTuple, Optional
 from ...base.model import Kind
 from .contents import PLAIN
 from .module_memory import PAGE_SHIFT, LoadedModules
-from .selection import LOW, USABLE, USER, Condition, Found, Selection, Value, any_of, fits, own, word_at
+from .selection import LOW, USABLE, USER, Condition, Found, Selection, Value, any_of
 
 HOW = "its memory context's name"
 FREED = Kind("freed memory context", "holder", how="a context's words, without a parent")
@@ -67,19 +67,19 @@ class Postgres:
         self._top = self._memory.try_word(found["TopMemoryContext"]) if self.runs else None
 
     def kinds(self, blocks: Selection) -> Found:
-        context, before, after, free, end = map(own, range(5))
+        context, before, after, free, end = map(USER.word, range(5))
         is_large, is_context = USABLE >= LEAST, (context & LOW).between(1, MOST_TAGS)
-        has_itself = any_of(own(place) == USER for place in range(*HEADER_WORDS))
+        has_itself = any_of(USER.word(place) == USER for place in range(*HEADER_WORDS))
         yield from self._named(blocks, USER, is_large & is_context & has_itself)
         is_other = is_large & ~is_context
         for form in GENERATION:
-            size, first_free, last = own(form.size), own(form.free), own(form.free + 1)
-            is_form = fits(size) & (first_free > USER) & (first_free <= last) & (last == USER + size)
-            linked = (word_at(before) == USER) & (word_at(context, 1) == USER)
-            yield from self._named(blocks, own(form.context), is_other & is_form & linked)
+            size, first_free, last = USER.word(form.size), USER.word(form.free), USER.word(form.free + 1)
+            is_form = size.fits() & (first_free > USER) & (first_free <= last) & (last == USER + size)
+            linked = (before.word() == USER) & (context.word(1) == USER)
+            yield from self._named(blocks, USER.word(form.context), is_other & is_form & linked)
             is_other = is_other & ~is_form
-        is_set = (free > USER) & (free <= end) & (end <= USER + USABLE) & fits(end - USER)
-        linked = ((before == 0) | (word_at(before, 2) == USER)) & ((after == 0) | (word_at(after, 1) == USER))
+        is_set = (free > USER) & (free <= end) & (end <= USER + USABLE) & (end - USER).fits()
+        linked = ((before == 0) | (before.word(2) == USER)) & ((after == 0) | (after.word(1) == USER))
         yield from self._named(blocks, context, is_other & is_set & linked)
 
     def _named(self, blocks: Selection, context: Value, condition: Condition) -> Found:

@@ -28,12 +28,8 @@ from .selection import (
     any_of,
     either,
     first,
-    fits,
     holds_in_each,
-    number_at,
-    own,
     value,
-    word_at,
 )
 
 TYPE_TYPE, STR_TYPE = "PyType_Type", "PyUnicode_Type"
@@ -92,7 +88,7 @@ class PythonBody(NamedTuple):
 
 
 def _fills(count: Value, unit: int) -> Condition:
-    return (count > 0) & fits(count * unit, page=LARGEST_PAGE)
+    return (count > 0) & (count * unit).fits(page=LARGEST_PAGE)
 
 
 OWN_WORDS = 7
@@ -155,7 +151,7 @@ class Python:
             yield blocks.where(has_counts & (self._has_keys() | self._has_older_keys())), DICT_KEYS
 
     def _at(self, start: Value, place: int) -> Value:
-        return number_at(start + place * self._word, 0)
+        return (start + place * self._word).number(0)
 
     def _size_of(self, start: Value) -> Value:
         """What an object has at least by its type. A str of ASCII has less than the struct of all of them."""
@@ -187,7 +183,7 @@ class Python:
             metas.append(self._at(metas[-1], self._offset))
         is_type = any_of(each == (self._own or 0) for each in metas)
         # a core may lack the name
-        is_named = ~number_at(self._at(pointer, self._offset + 2), 1).is_in(_NO_NAMES)
+        is_named = ~self._at(pointer, self._offset + 2).number(1).is_in(_NO_NAMES)
         is_small = self._at(pointer, self._offset + 3) <= LARGEST_OBJECT
         return is_pointer & is_type & is_small & is_named & self._counts(self._at(start, 0))
 
@@ -211,7 +207,7 @@ class Python:
         whole = (value(1) << index) + entries * entry + (FROM_3_11 if self._word == 8 else 20)
         is_little = TRUE if self._ground.memory.byte_order == "little" else ~TRUE
         # two thirds of its size
-        return is_little & is_size & ((value(2) << log) - entries * 3 < 3) & fits(whole, page=LARGEST_PAGE)
+        return is_little & is_size & ((value(2) << log) - entries * 3 < 3) & whole.fits(page=LARGEST_PAGE)
 
     def _has_older_keys(self) -> Condition:
         size, lookup, room, used = (self._at(USER, place) for place in (1, 2, 3, 4))
@@ -219,7 +215,7 @@ class Python:
         entries = room + used
         wide = either(size <= 0xFFFF, either(size <= 0xFF, value(1), value(2)), either(size <= LOW, value(4), value(8)))
         whole = size * wide + ((entries * WHOLE + BEFORE_3_11) * self._word >> 3)
-        return is_size & (size * 2 - entries * 3 < 3) & fits(whole, page=LARGEST_PAGE)
+        return is_size & (size * 2 - entries * 3 < 3) & whole.fits(page=LARGEST_PAGE)
 
     def kept(self, pointers: Selection) -> Found:
         """What lies in an object, by the nearest type in front."""
@@ -276,8 +272,8 @@ class Python:
             head = USER & ~(pool - 1)
             blocks = head + POOL_WORDS * 8
             # struct pool_header: szidx, and where the last block begins
-            size = ((word_at(head, 4) >> 32) + 1) * POOL_GRAIN
-            is_pool = (blocks <= USER) & (size <= MOST_POOLED) & (size + (word_at(head, 5) >> 32) == pool)
+            size = ((head.word(4) >> 32) + 1) * POOL_GRAIN
+            is_pool = (blocks <= USER) & (size <= MOST_POOLED) & (size + (head.word(5) >> 32) == pool)
             block = either((BASE == 0) & is_pool, USER - (USER - blocks) % size, block)
         start = value(0)
         for front in reversed(IN_FRONT):
@@ -301,13 +297,13 @@ class Python:
 
 def _has_shared_keys(log: int) -> Condition:
     """As other keys since 3.11, but its room shrinks with each new object; its index tells what is taken."""
-    room, taken = own(2), own(3)
+    room, taken = USER.word(2), USER.word(3)
     entries = (2 << log) // 3
-    place = number_at(USER + PLACE + FROM_3_11, 1)
-    is_size = own(1) & 0xFFFFFF == log | log << 8 | SPLIT << 16
+    place = (USER + PLACE + FROM_3_11).number(1)
+    is_size = USER.word(1) & 0xFFFFFF == log | log << 8 | SPLIT << 16
     has_room = (room <= MOST_SHARED) & (taken <= MOST_SHARED) & (room + taken <= min(entries, MOST_SHARED))
     is_index = holds_in_each((place < taken) | (place == 0xFF), 8)
-    return is_size & has_room & fits(value(FROM_3_11 + (1 << log) + entries * BY_STR), page=LARGEST_PAGE) & is_index
+    return is_size & has_room & value(FROM_3_11 + (1 << log) + entries * BY_STR).fits(page=LARGEST_PAGE) & is_index
 
 
 def _types(ground: LoadedModules) -> tuple[Optional[int], int]:

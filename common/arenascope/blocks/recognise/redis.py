@@ -22,15 +22,9 @@ from .selection import (
     any_of,
     either,
     first,
-    fits,
     holds_in_each,
     holds_in_one,
-    is_plain,
-    least,
-    number_at,
-    own,
     value,
-    word_at,
 )
 
 HOW = "its struct's words, and what they point to"
@@ -77,7 +71,7 @@ class Redis:
         self._dict_types = [found[name] for name in DICT_TYPES if name in found]
 
     def kinds(self, blocks: Selection) -> Found:
-        first, _, third = map(own, range(3))
+        first, _, third = map(USER.word, range(3))
         is_dict = first.is_in(self._dict_types) & (USABLE >= DICT)
         is_other = (USABLE >= ENTRY) & ~is_dict
         has_next = (third == 0) | (_is_pointer(third) & self._is_entry(third))
@@ -97,13 +91,13 @@ class Redis:
 
     def _is_object(self, robj: Value) -> Condition:
         """Type and encoding in a byte, when it was used, how many refer to it, what it is."""
-        first, pointer = word_at(robj), word_at(robj, 1)
+        first, pointer = robj.word(), robj.word(1)
         kind, encoding, references = first & 15, first >> 4 & 15, first >> 32
         is_kept = (kind < MOST_TYPES) & (references.between(1, MOST_REFERENCES) | (references == SHARED))
         is_text, is_other = kind == 0, kind > 0
-        has_dict = _is_pointer(pointer) & word_at(pointer).is_in(self._dict_types)
-        list_dict = word_at(pointer)
-        has_sorted = _is_pointer(pointer) & _is_pointer(list_dict) & word_at(list_dict).is_in(self._dict_types)
+        has_dict = _is_pointer(pointer) & pointer.word().is_in(self._dict_types)
+        list_dict = pointer.word()
+        has_sorted = _is_pointer(pointer) & _is_pointer(list_dict) & list_dict.word().is_in(self._dict_types)
         return is_kept & any_of(
             (
                 is_text & (encoding == EMBEDDED) & (pointer == robj + EMBEDDED_AT) & _is_sds(pointer),
@@ -117,7 +111,7 @@ class Redis:
         )
 
     def _is_entry(self, entry: Value) -> Condition:
-        key, value_at = word_at(entry), word_at(entry, 1)
+        key, value_at = entry.word(), entry.word(1)
         return _is_sds(key) & _is_pointer(value_at) & (value_at.lies_in(self._code) | self._is_object(value_at))
 
 
@@ -127,12 +121,12 @@ def _is_pointer(word: Value) -> Condition:
 
 def _is_own_sds() -> Condition:
     """One with a header of 3 bytes or a single one has a text; others are long."""
-    head = number_at(USER, 1)
+    head = USER.number(1)
     return any_of(
         (
             *((USABLE >= LEAST_LARGE) & _fills_as_sds(past) for past in (5, 9)),
-            _fills_as_sds(3) & (head > 3) & is_plain(USER + 3, head),
-            ~_fills_as_sds(3) & (head >= 0x80) & _fills_as_sds(1) & is_plain(USER + 1, head >> 3),
+            _fills_as_sds(3) & (head > 3) & (USER + 3).is_plain(head),
+            ~_fills_as_sds(3) & (head >= 0x80) & _fills_as_sds(1) & (USER + 1).is_plain(head >> 3),
         )
     )
 
@@ -140,16 +134,16 @@ def _is_own_sds() -> Condition:
 def _fills_as_sds(past: int) -> Condition:
     """Whether a block is one whose text begins so far from its start."""
     length, room, is_kind = _sds_header(USER + past, past)
-    return (past < USABLE) & is_kind & (length <= room) & fits(room + past + 1) & _ends(USER + past, length)
+    return (past < USABLE) & is_kind & (length <= room) & (room + past + 1).fits() & _ends(USER + past, length)
 
 
 def _sds_header(text: Value, size: int) -> tuple[Value, Value, Condition]:
     """Length and room in front of a text, and whether its header has so many bytes."""
-    kind = number_at(text - 1, 1)
+    kind = (text - 1).number(1)
     if size == 1:
         return kind >> 3, kind >> 3, (kind & 7 == 0) & (kind > 0)
     half = size // 2
-    return number_at(text - size, half), number_at(text - (half + 1), half), kind == HEADERS.index(size)
+    return (text - size).number(half), (text - (half + 1)).number(half), kind == HEADERS.index(size)
 
 
 def _is_sds(text: Value) -> Condition:
@@ -160,69 +154,67 @@ def _is_sds(text: Value) -> Condition:
 
 
 def _ends(text: Value, length: Value) -> Condition:
-    return number_at(text + length, 1) == 0
+    return (text + length).number(1) == 0
 
 
 def _has_tables() -> Condition:
     """Two tables, how many are in each, where rehashing is, the logarithms of their sizes."""
-    sizes = [number_at(USER + at, 1) for at in (50, 51)]
-    fit = [
-        ((table == 0) & (size == 0xFF)) | ((table > 0) & (size < 48)) for table, size in zip((own(1), own(2)), sizes)
-    ]
-    return all_of(fit) & (own(5) + 1 < 1 << 63) & (own(3) < LONGEST) & (own(4) < LONGEST)
+    tables = ((USER.word(1), (USER + 50).number(1)), (USER.word(2), (USER + 51).number(1)))
+    fit = [((table == 0) & (size == 0xFF)) | ((table > 0) & (size < 48)) for table, size in tables]
+    return all_of(fit) & (USER.word(5) + 1 < 1 << 63) & (USER.word(3) < LONGEST) & (USER.word(4) < LONGEST)
 
 
 def _is_table(is_entry: Callable[[Value], Condition]) -> Condition:
     """In the first half of it that has any, the first ones are entries."""
     size = value(1) << first(value(2) << PLACE > USABLE, 48)
     half = size >> 1
-    count = least(half >> 3, TABLE_LOOKED_AT)
+    count = (half >> 3).least(TABLE_LOOKED_AT)
 
     def has_any(start: Value) -> Condition:
-        return holds_in_one(word_at(start + PLACE * 8) > 0, count)
+        return holds_in_one((start + PLACE * 8).word() > 0, count)
 
     def are_entries(start: Value) -> Condition:
         seen = value(0)
         for _ in range(ENTRIES):
-            following = first(word_at(start + (seen + PLACE) * 8) > 0, count - seen)
+            following = first((start + (seen + PLACE) * 8).word() > 0, count - seen)
             seen = either(following >= 0, seen + following + 1, count)
-        entry = word_at(start + PLACE * 8)
+        entry = (start + PLACE * 8).word()
         return holds_in_each((entry == 0) | (_is_pointer(entry) & is_entry(entry)), seen)
 
     is_first = has_any(USER) & are_entries(USER)
-    return (size >= 32) & fits(size) & (is_first | (~has_any(USER) & has_any(USER + half) & are_entries(USER + half)))
+    return (size >= 32) & size.fits() & (is_first | (~has_any(USER) & has_any(USER + half) & are_entries(USER + half)))
 
 
 def _is_listpack(pack: Value) -> Condition:
     """How many bytes it has, and entries; it ends in 0xff."""
-    size, entries = number_at(pack, 4), number_at(pack + 4, 2)
+    size, entries = pack.number(4), (pack + 4).number(2)
     is_empty = size == LISTPACK_HEADER + 1
     has_some = (entries > 0) & (size > LISTPACK_HEADER + 1)
-    ends = number_at(pack + size - 1, 1) == 0xFF
+    ends = (pack + size - 1).number(1) == 0xFF
     return pack.between(LOWEST + 1, HIGHEST) & (((entries == 0) & is_empty) | has_some) & ends
 
 
 def _is_own_listpack() -> Condition:
-    size = number_at(USER, 4)
-    return fits(size) & _is_listpack(USER) & (number_at(USER + 4, 2) <= size >> 1)
+    size = USER.number(4)
+    return size.fits() & _is_listpack(USER) & ((USER + 4).number(2) <= size >> 1)
 
 
 def _is_node(node: Value) -> Condition:
     """Neighbours, the listpack, its bytes, its entries."""
-    pack = word_at(node, 2)
-    is_same = (number_at(pack, 4) == word_at(node, 3)) & (number_at(pack + 4, 2) == number_at(node + 32, 2))
+    pack = node.word(2)
+    is_same = (pack.number(4) == node.word(3)) & ((pack + 4).number(2) == (node + 32).number(2))
     return _is_listpack(pack) & is_same
 
 
 def _is_list(quicklist: Value) -> Condition:
     """The first has none before it, the last none after it."""
-    one, other = word_at(quicklist), word_at(quicklist, 1)
-    are_ends = (word_at(one) == 0) & (word_at(other, 1) == 0)
+    one, other = quicklist.word(), quicklist.word(1)
+    are_ends = (one.word() == 0) & (other.word(1) == 0)
     return _is_pointer(one) & _is_pointer(other) & are_ends & _is_node(one) & _is_node(other)
 
 
 def _is_skip_node() -> Condition:
     """The element, its score, the one before; the next one's third word leads back."""
-    element, _, before, after = map(own, range(4))
-    is_last = (after == 0) & _is_pointer(before) & (word_at(before, 3) == USER)
-    return (is_last | (_is_pointer(after) & (word_at(after, 2) == USER))) & _is_sds(element)
+    element, _, before, after = map(USER.word, range(4))
+    is_last = (after == 0) & _is_pointer(before) & (before.word(3) == USER)
+    return (is_last | (_is_pointer(after) & (after.word(2) == USER))) & _is_sds(element)

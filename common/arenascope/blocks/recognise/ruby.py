@@ -9,21 +9,7 @@ from __future__ import annotations
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
-from .selection import (
-    BASE,
-    USER,
-    Condition,
-    Found,
-    Selection,
-    Value,
-    any_of,
-    fits,
-    number_at,
-    own,
-    usable_at,
-    value,
-    word_at,
-)
+from .selection import BASE, USER, Condition, Found, Selection, Value, any_of, value
 
 TABLE = Kind("st_table", "holder", how="its type, and its entries' size")
 ENTRIES = Kind("st_table entries", "holder", how="its table's own words")
@@ -55,27 +41,27 @@ class Ruby:
         self.runs = ground.has("rb_str_new", "libruby")
 
     def kinds(self, blocks: Selection) -> Found:
-        power, bins, width = (number_at(USER + at, 1) for at in range(3))
-        type_, count, first, bound, entries = (own(place) for place in (1, 2, 4, 5, 6))
+        power, bins, width = ((USER + at).number(1) for at in range(3))
+        type_, count, first, bound, entries = (USER.word(place) for place in (1, 2, 4, 5, 6))
         is_sound = (power < MOST_POWER) & (bins <= power + 1) & (width < 4) & type_.lies_in(self._code)
         has_room = (count <= bound - first) & (bound - first <= value(1) << power)
-        leads = (entries > 0) & entries.is_multiple(16) & fits(value(ENTRY) << power, usable_at(entries))
-        yield blocks.where(fits(value(TABLE_BYTES)) & is_sound & has_room & leads), TABLE
+        leads = (entries > 0) & entries.is_multiple(16) & (value(ENTRY) << power).fits(entries.usable())
+        yield blocks.where(value(TABLE_BYTES).fits() & is_sound & has_room & leads), TABLE
 
     def kept(self, pointers: Selection) -> Found:
         """What lies in a slot or in a table."""
-        power, bins, width = (number_at(BASE + at, 1) for at in range(3))
-        yield pointers.where((USER - BASE == TO_ENTRIES) & fits(value(ENTRY) << power)), ENTRIES
-        yield pointers.where((USER - BASE == TO_BINS) & fits(value(1) << bins + width)), BINS
-        before, after, flags = word_at(USER, -1), word_at(USER, 1), word_at(USER, -3)
-        is_text = (before <= after) & any_of(fits(after + more) for more in (1, 2, 4))
-        is_slot = (BASE == 0) & _is_class(word_at(USER, -2))
+        power, bins, width = ((BASE + at).number(1) for at in range(3))
+        yield pointers.where((USER - BASE == TO_ENTRIES) & (value(ENTRY) << power).fits()), ENTRIES
+        yield pointers.where((USER - BASE == TO_BINS) & (value(1) << bins + width).fits()), BINS
+        before, after, flags = USER.word(-1), USER.word(1), USER.word(-3)
+        is_text = (before <= after) & any_of((after + more).fits() for more in (1, 2, 4))
+        is_slot = (BASE == 0) & _is_class(USER.word(-2))
         yield pointers.where(is_slot & (flags & (TYPE | FIRST | SHARED) == T_STRING | FIRST) & is_text), STRING
-        fills = (before < 1 << 32) & fits(before * 8)
+        fills = (before < 1 << 32) & (before * 8).fits()
         yield pointers.where(is_slot & (flags & (TYPE | FIRST) == T_OBJECT) & fills), OBJECT
-        is_array = (word_at(USER, -4) & (TYPE | FIRST | SHARED) == T_ARRAY) & (word_at(USER, -2) <= before)
-        yield pointers.where((BASE == 0) & is_array & _is_class(word_at(USER, -3)) & fits(before * 8)), ARRAY
+        is_array = (USER.word(-4) & (TYPE | FIRST | SHARED) == T_ARRAY) & (USER.word(-2) <= before)
+        yield pointers.where((BASE == 0) & is_array & _is_class(USER.word(-3)) & (before * 8).fits()), ARRAY
 
 
 def _is_class(slot: Value) -> Condition:
-    return (slot > 0) & slot.is_multiple(8) & (word_at(slot) & TYPE).is_in(CLASSES)
+    return (slot > 0) & slot.is_multiple(8) & (slot.word() & TYPE).is_in(CLASSES)

@@ -30,7 +30,7 @@ class Expression:
     ) -> None:
         self.operation = operation
         self.operands = operands
-        self.number = number
+        self.constant = number
         self.ranges = ranges
 
 
@@ -106,6 +106,35 @@ class Value(Expression):
         """`of` is a power of two."""
         return self & (of - 1) == 0
 
+    def least(self, other: Number) -> Value:
+        return either(self < other, self, value(other))
+
+    def fits(self, usable: Optional[Value] = None, page: int = PAGE_SLACK) -> Condition:
+        """Whether a block was asked for with so many bytes: see fits() of module_memory.py."""
+        room = USABLE if usable is None else usable
+        return (self - 1 < room) & (room - self < either(room < MAPPED, value(SLACK), value(page)))
+
+    # what lies at an address
+
+    def number(self, size: int = 8) -> Value:
+        """The number of so many bytes there; 0: the word."""
+        return Value("load", self, number=size)
+
+    def word(self, place: int = 0) -> Value:
+        """The word of 64 bits in that place of what is there."""
+        return (self + 8 * place).number()
+
+    def usable(self) -> Value:
+        """What is usable of the block there, by malloc's header."""
+        return (self.word(-1) & ~SIZE_BITS) - 8
+
+    def is_plain(self, length: Value) -> Condition:
+        """Whether there is nothing but letters of ASCII, at most LONGEST_TEXT."""
+        return Condition("text", self, length)
+
+    def is_java_text(self, length: Value) -> Condition:
+        return Condition("text", self, length, number=1)
+
 
 Number = Union[int, Value]
 
@@ -117,40 +146,9 @@ def value(number: Number) -> Value:
 USER, USABLE, BASE = Value("address"), Value("size"), Value("base")
 
 
-def number_at(address: Number, size: int = 8) -> Value:
-    """The number of so many bytes there; 0: the word."""
-    return Value("load", value(address), number=size)
-
-
-def own(place: int) -> Value:
-    """The block's word in that place, of 64 bits."""
-    return number_at(USER + 8 * place)
-
-
-def word_at(pointer: Value, place: int = 0) -> Value:
-    """The word in that place of what a pointer leads to."""
-    return number_at(pointer + 8 * place)
-
-
 LOW = 0xFFFFFFFF
 """The lower half of a word."""
 TRUE = value(0) == 0
-
-
-def least(one: Value, other: Number) -> Value:
-    return either(one < other, one, value(other))
-
-
-def usable_at(user: Value) -> Value:
-    """What is usable of a block, by malloc's header."""
-    return (word_at(user, -1) & ~SIZE_BITS) - 8
-
-
-def fits(asked: Value, usable: Number = USABLE, page: int = PAGE_SLACK) -> Condition:
-    """As fits() of module_memory.py."""
-    usable = value(usable)
-    slack = either(usable < MAPPED, value(SLACK), value(page))
-    return (asked - 1 < usable) & (usable - asked < slack)
 
 
 def either(condition: Condition, one: Value, other: Value) -> Value:
@@ -182,15 +180,6 @@ def holds_in_each(condition: Condition, count: Number) -> Condition:
 
 def holds_in_one(condition: Condition, count: Number) -> Condition:
     return first(condition, count) >= 0
-
-
-def is_plain(address: Value, length: Value) -> Condition:
-    """Whether nothing but letters of ASCII lie there, at most LONGEST_TEXT."""
-    return Condition("text", address, length)
-
-
-def is_java_text(address: Value, length: Value) -> Condition:
-    return Condition("text", address, length, number=1)
 
 
 class Places(NamedTuple):
@@ -256,7 +245,7 @@ def _listed(of: Expression) -> tuple[list[tuple[Operation, Sequence[int], int]],
         place = places.get(id(each))
         if place is None:
             operands = [put(one) for one in each.operands]
-            number = each.number
+            number = each.constant
             if each.operation == "within":
                 number = len(ranges) << 32 | len(each.ranges)
                 ranges.extend(each.ranges)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
-from .selection import USABLE, USER, Condition, Found, Selection, any_of, fits, own, word_at
+from .selection import USABLE, USER, Condition, Found, Selection, any_of
 
 PAGE = Kind("sqlite page cache", "holder", how="its page header, which points back")
 SIZES = tuple(512 << shift for shift in range(8))
@@ -30,5 +30,5 @@ class Sqlite:
 def _has_page(size: int, front: int) -> Condition:
     page, end = USER + front, USER + front + size
     is_large = USABLE.between(size + HEADER, size + MOST_BEHIND)
-    is_page = (word_at(end) == page) & word_at(end, 1).between(end + HEADER, USER + USABLE)
-    return is_large & (fits(own(0) + front) & is_page if front else is_page)
+    is_page = (end.word() == page) & end.word(1).between(end + HEADER, USER + USABLE)
+    return is_large & ((USER.word(0) + front).fits() & is_page if front else is_page)

@@ -13,19 +13,7 @@ from typing import NamedTuple, Optional
 from ...base.model import Kind
 from .contents import PLAIN
 from .module_memory import PAGE_SHIFT, LoadedModules
-from .selection import (
-    PLACE,
-    USABLE,
-    USER,
-    Condition,
-    Found,
-    Selection,
-    fits,
-    holds_in_each,
-    holds_in_one,
-    number_at,
-    own,
-)
+from .selection import PLACE, USABLE, USER, Condition, Found, Selection, holds_in_each, holds_in_one
 
 HOW = "its zone, which leads back"
 STRINGS = Kind("V8 string table", "holder", how="its counts, and its tagged pointers")
@@ -53,8 +41,8 @@ class V8:
         self.runs = ground.has("_ZN2v87Isolate7DisposeEv", "libnode", "libv8")
 
     def kinds(self, blocks: Selection) -> Found:
-        zone, size = own(0), own(2)
-        is_segment = (USABLE >= LEAST) & ((size == USABLE) | ((zone > 0) & (size < USABLE) & fits(size)))
+        zone, size = USER.word(0), USER.word(2)
+        is_segment = (USABLE >= LEAST) & ((size == USABLE) | ((zone > 0) & (size < USABLE) & size.fits()))
         for address, some in blocks.grouped(zone, blocks.where(is_segment)):
             found = self.zone(address)
             if found is not None:
@@ -87,9 +75,9 @@ class V8:
 
 
 def _is_string_table() -> Condition:
-    elements, deleted, room = (number_at(USER + at, 4) for at in (8, 12, 16))
-    has_room = room.between(LEAST_ROOM, MOST_ROOM) & (room & room - 1 == 0) & fits(room * 8 + FRONT)
-    is_counted = (USABLE >= LEAST) & (elements + deleted).between(1, room + 1) & own(0).is_multiple(8)
-    string = number_at(USER + PLACE * 8 + FRONT)
+    elements, deleted, room = ((USER + at).number(4) for at in (8, 12, 16))
+    has_room = room.between(LEAST_ROOM, MOST_ROOM) & (room & room - 1 == 0) & (room * 8 + FRONT).fits()
+    is_counted = (USABLE >= LEAST) & (elements + deleted).between(1, room + 1) & USER.word(0).is_multiple(8)
+    string = (USER + PLACE * 8 + FRONT).number()
     are_tagged = holds_in_each((string == 0) | (string & 3 == 1), LOOKED_AT)
     return has_room & is_counted & are_tagged & holds_in_one(string > 0, LOOKED_AT)

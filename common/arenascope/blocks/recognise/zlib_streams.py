@@ -10,24 +10,7 @@ from __future__ import annotations
 
 from ...base.model import Kind
 from .module_memory import LoadedModules
-from .selection import (
-    BASE,
-    LOW,
-    PLACE,
-    USABLE,
-    USER,
-    Condition,
-    Found,
-    Selection,
-    Value,
-    any_of,
-    either,
-    first,
-    fits,
-    number_at,
-    value,
-    word_at,
-)
+from .selection import BASE, LOW, PLACE, USABLE, USER, Condition, Found, Selection, Value, any_of, either, first, value
 
 HOW = "its z_stream, which points back"
 DEFLATE = Kind("zlib deflate state", "holder", how=HOW)
@@ -68,7 +51,7 @@ class Zlib:
     def kinds(self, blocks: Selection) -> Found:
         for past in self.past:
             state = USER + past
-            is_state = USABLE.between(LEAST_STATE, MOST_STATE) & (word_at(word_at(state), STATE) == state)
+            is_state = USABLE.between(LEAST_STATE, MOST_STATE) & (state.word().word(STATE) == state)
             yield blocks.where(is_state & _status(state).is_in(STATUSES)), DEFLATE
             yield blocks.where(is_state & _status(state).is_in(MODES)), INFLATE
 
@@ -78,30 +61,30 @@ class Zlib:
             state, room = BASE + past, USABLE - past
             at = (USER - state) >> 3
             inflates = _status(state).is_in(MODES)
-            bits = word_at(state, OF_INFLATE - 2) & LOW
+            bits = state.word(OF_INFLATE - 2) & LOW
             is_window = (bits <= MOST_BITS) & _is_large(value(1) << bits, room)
             yield pointers.where(inflates & (at == OF_INFLATE) & is_window), WINDOW
             deflates = _status(state).is_in(STATUSES)
-            used = word_at(USER, 1)
+            used = USER.word(1)
             is_pending = any_of(_is_large(used * parts >> 2, room) for parts in PENDING_PARTS)
             yield pointers.where(deflates & (at == OF_PENDING) & is_pending), PENDING
             place = _place_of_window(state)
-            window, heads = word_at(state + place * 8, 1), (word_at(state + place * 8, 4) >> 32) * 2
+            window, heads = (state + place * 8).word(1), ((state + place * 8).word(4) >> 32) * 2
             for past_window, asked, kind in ((0, window, WINDOW), (2, window, PREVIOUS), (3, heads, HEADS)):
                 yield pointers.where(deflates & (at == place + past_window) & _is_large(asked, room)), kind
 
 
 def _status(state: Value) -> Value:
-    return number_at(state + 8, 4)
+    return (state + 8).number(4)
 
 
 def _is_large(asked: Value, room: Value) -> Condition:
-    return fits(either(room - asked < MORE, room, asked + MORE), room)
+    return either(room - asked < MORE, room, asked + MORE).fits(room)
 
 
 def _place_of_window(state: Value) -> Value:
     """After how large it is, the logarithm of that, and that less 1: the word of a state that leads to its window. Its
     size in bytes, its chains and their heads follow, and of these how many there are."""
-    size, bits, mask = (number_at(state + PLACE * 4 + at, 4) for at in (0, 4, 8))
+    size, bits, mask = ((state + PLACE * 4 + at).number(4) for at in (0, 4, 8))
     is_window = bits.between(LEAST_BITS, MOST_BITS + 1) & (size == value(1) << bits) & (mask == size - 1)
     return (first(is_window, 2 * LOOKED_AT - 12) + 4) >> 1
