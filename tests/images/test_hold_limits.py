@@ -19,7 +19,7 @@ from terminal_output import rest_of
 
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
-from arenascope.commands.steps import live_copy
+from arenascope.commands.framework import live_copy
 from arenascope.sources.live import process_hold
 from arenascope.sources.live.procfiles import born
 
@@ -106,7 +106,7 @@ def test_a_report_without_a_copy_is_the_plain_one(words, case, monkeypatch, tmp_
     monkeypatch.setattr(live_copy, "copy_process", copied)
     page = tmp_path / "page.html"
     with Subject("big", "16") as subject:
-        seen = looked_at(subject.pid, f"report {words}".format(page=page), 0.8)
+        seen = looked_at(subject.pid, f"report {words}".format(page=page), 0.8 if case == "cut" else 20.0)
         plain = json.loads(looked_at(subject.pid, "report", 20.0).text)
         assert subject.quit() == 0
     part = valid(json.loads(seen.text))

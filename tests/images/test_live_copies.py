@@ -24,7 +24,7 @@ from subjects import Subject
 from arenascope.base.errors import MemoryReadError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.all_commands import find_command
-from arenascope.commands.steps import live_copy
+from arenascope.commands.framework import live_copy
 from arenascope.engine import EngineImage
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.core_in_memory import CopyBytes, MemoryWriter
@@ -289,7 +289,7 @@ def kills(group):
 
 def looked_in(group, pid, words, before=""):
     """By a program of its own, in that group."""
-    code = f"import sys; from arenascope.commands.steps import live_copy\n{before}\n"
+    code = f"import sys; from arenascope.commands.framework import live_copy\n{before}\n"
     code += "from arenascope.__main__ import run; run()"
     return subprocess.run(
         [sys.executable, "-c", code, *words.split(), str(pid), "--json"],

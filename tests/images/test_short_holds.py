@@ -24,8 +24,8 @@ from arenascope.base.errors import HoldOver, TargetError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
-from arenascope.commands.steps import live_copy as apart
-from arenascope.session import free_lists, resident, session
+from arenascope.commands.framework import live_copy as apart
+from arenascope.session import resident, session
 from arenascope.sources.live import kept_process, process, process_hold, save_process
 from arenascope.sources.live.procfiles import thread_state
 
@@ -70,7 +70,7 @@ def both_ways(subject, words):
     try:
         first = answer(subject.pid, words)
         with pytest.MonkeyPatch.context() as without:
-            without.setattr(free_lists, "is_there", lambda: False)
+            without.setattr(session.Session, "engine", None)
             without.setattr(shell.ShellDoor, "lets_go", False)
             second = answer(subject.pid, words)
     finally:
@@ -264,7 +264,7 @@ def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, m
             try:
                 assert several_subjects.look(asked(subject.pid, f"save {core}")).error is None
                 with monkeypatch.context() as without:
-                    without.setattr(apart, "is_copy_sooner", lambda context: False)
+                    without.setattr(apart, "look_at_copy_if_ready", lambda context, if_room: None)
                     held = told(subject.pid)
             finally:
                 os.kill(subject.pid, signal.SIGCONT)
@@ -276,18 +276,18 @@ def test_a_sweep_under_churn_is_of_the_moment_of_its_hold(stopped_at_the_hold, m
 @pytest.mark.parametrize("words", ["chunks --summary", *in_full("check", "pins", "map")])
 def test_a_sweep_ends_in_time_with_what_it_has(time_is_up, monkeypatch, words):
     """As at Ctrl-C, but that it is no failure."""
-    fill, blocks = process.ProcessImage.fill, []
+    follow, stretches = engine.EngineImage.chunks_from, []
     monkeypatch.setattr(pins, "BY_ITSELF", 0)
     monkeypatch.setattr(apart, "IN_A_SECOND", 0)  # as if it were too large to be copied
 
-    def filled(self, address, block):
-        blocks.append(address)
-        time_is_up[0] = len(blocks) > 20
-        return fill(self, address, block)
+    def followed(self, *words):
+        stretches.append(words)
+        time_is_up[0] = len(stretches) > 2
+        return follow(self, *words)
 
     with Subject("big", "160") as subject:
         whole = valid(json.loads(several_subjects.look(asked(subject.pid, words)).text))
-        monkeypatch.setattr(process.ProcessImage, "fill", filled)
+        monkeypatch.setattr(engine.EngineImage, "chunks_from", followed)
         seen = several_subjects.look(asked(subject.pid, words))
         part = valid(json.loads(seen.text))
         assert (seen.error, seen.status, part["complete"]) == (None, 0, False)

@@ -31,7 +31,7 @@ from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.components import Lumps
 from arenascope.blocks.graph.leaks import find_leaks
 from arenascope.cli.shell import How, ShellDoor
-from arenascope.commands.steps.live_copy import search_of
+from arenascope.commands.framework.live_copy import search_of
 from arenascope.session.session import Session
 
 LOST = 1

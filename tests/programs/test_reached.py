@@ -28,7 +28,7 @@ from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.owners import UNREACHED, find_owners, held
 from arenascope.cli.shell import How, ShellDoor
-from arenascope.commands.steps.live_copy import search_of
+from arenascope.commands.framework.live_copy import search_of
 from arenascope.session.session import Session
 
 NAMES = [each.name for each in (*PROGRAMS, *SINGLE)]

@@ -24,7 +24,7 @@ from arenascope.blocks.graph.owners import UNREACHED, held
 from arenascope.blocks.graph.refs import ImageSearch
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.framework.command import Context, parse_request
-from arenascope.commands.steps.live_copy import looked
+from arenascope.commands.framework.live_copy import looked
 from arenascope.session.session import Session
 
 PROGRAMS = ("memcached", "perl", "python", "redis-on-glibc", "ruby")

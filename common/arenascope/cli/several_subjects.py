@@ -22,7 +22,7 @@ from ..base.internal_error import STATUS, fault_id, fault_line
 from ..base.printable import one_line
 from ..base.process_limits import end_with_parent
 from ..commands.all_commands import find_command
-from ..commands.framework.command import Context, answer
+from ..commands.framework.command import Context, Reads, answer
 from ..commands.snapshot import take
 from ..present.json_documents.record import failure
 from ..present.shared_text.text import Style
@@ -99,7 +99,8 @@ def figures(subject: str, types: bool = False, owners: bool = False) -> Document
 def _figures(subject: str, types: bool, owners: bool) -> Document:
     # sweeping and naming need more than the lists
     options, lists = Namespace(libc=0, json=True), not (types or owners)
-    with _Collecting(subject, lists=lists) as door, Context(door, options, lists=lists) as context:
+    reads = Reads(lists, copy=not lists, whole=not lists)
+    with _Collecting(subject, lists=lists) as door, Context(door, options, reads=reads) as context:
         documents = take(context, sizes=False, types=types, owners=owners)
         door.release()
         return documents

@@ -14,10 +14,9 @@ from ..analysis.diff import Document
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import one_line
 from ..commands.framework.arguments import argument, outline_of, seconds
-from ..commands.framework.command import EXACT, Context
+from ..commands.framework.command import EXACT, Context, Reads
 from ..commands.snapshot import LookCost, LookLimit, predict_cost, take
 from ..commands.steps import snapshot_file
-from ..commands.steps.live_copy import expect_copy
 from ..present.screens.watch import Course, LiveScreen, WatchLook
 from ..present.shared_text.text import Style, duration
 from ..session.resident import resident_picture, trims
@@ -343,9 +342,9 @@ def look_whole(pid: int) -> WatchLook:
 def _look(pid: int, wanted: Wanted) -> _LookAndDocument:
     started = born(pid) if wanted.document else None
     options, lists = argparse.Namespace(libc=0, json=True), not (wanted.types or wanted.owners)
-    with QuietDoor(as_subject(str(pid)), lists=lists) as door, Context(door, options, lists=lists) as context:
-        if not lists:
-            expect_copy(context, unless=wanted.limit.is_exceeded if wanted.limit is not None else None)
+    reads = Reads(lists, copy=not lists, whole=not lists)
+    with QuietDoor(as_subject(str(pid)), lists=lists) as door, Context(door, options, reads=reads) as context:
+        context.spared = wanted.limit.is_exceeded if wanted.limit is not None else None
         session, at = context.session, time.time()
         picture = resident_picture(session, trims(session)) if session.started else None
         document = take(context, sizes=False, types=wanted.types, owners=wanted.owners) if wanted.document else None

@@ -13,7 +13,6 @@ from ..session.check import Busy, audit
 from ..session.resident import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command
-from .types import look_at_a_copy
 
 if TYPE_CHECKING:
     from ..session.check import Audit
@@ -29,10 +28,9 @@ BROKEN = 1
     "may leave for a moment does not count as damage, where an arena is locked or a thread is inside malloc. In the "
     "shell a live process is copied, and runs on meanwhile; the exit status is 1 if there is damage.",
     arguments=(ARENA, LIMIT),
-    sweeps=always,
+    copies=always,
 )
 def check_command(context: Context) -> Answer:
-    look_at_a_copy(context, if_sooner=True)
     session = context.session
     context.check_arena(context.options.arena)
     outcome = audit(session, context.options.arena)

@@ -27,7 +27,7 @@ from ..session.session import Session
 from ..sources.target import text_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
-from .types import look_at_a_copy
+from .framework.live_copy import look_at_small_copy
 
 if TYPE_CHECKING:
     from ..blocks.declared.once_per_image import BlockMember
@@ -119,7 +119,7 @@ class Described(NamedTuple):
     ),
 )
 def chunk_command(context: Context) -> Answer:
-    look_at_a_copy(context, if_sooner=True, only_for_types=True)
+    look_at_small_copy(context)
     session, count = context.session, context.options.words
     if not 0 <= count <= MAX_WORDS:
         raise UsageError(f"--words {count}: from 0 to {MAX_WORDS:,}")

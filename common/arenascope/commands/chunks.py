@@ -20,8 +20,7 @@ from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary
 from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.resident import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
-from .framework.command import ARENA, LIMIT, Answer, Context, argument, command, of_heap, parse_size
-from .types import look_at_a_copy
+from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
 
 Row = tuple[int, int, str, int]
 """(chunk address, bytes, state, arena)."""
@@ -142,8 +141,8 @@ class SizesInHeaps:
         argument("--sort", choices=("address", *ORDERS), default="address", help="the order of the rows"),
         LIMIT,
     ),
+    copies=always,
     whole=lambda options: options.type is not None,
-    sweeps=lambda options: options.type is None,
 )
 def chunks_command(context: Context) -> Answer:
     options = context.options
@@ -155,7 +154,6 @@ def chunks_command(context: Context) -> Answer:
         )
     if options.free and options.type is not None:
         raise UsageError("--type is of blocks in use: --free leaves none", "give one of them")
-    look_at_a_copy(context, if_sooner=options.type is None)
     session = context.session
     context.check_arena(options.arena)
     wanted = Filter(

@@ -16,7 +16,7 @@ from ..present.shared_text.debug_info import names_of, without_debug_information
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
-from .steps.live_copy import expect_copy, looked
+from .framework.live_copy import looked
 from .types import not_read
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ NAMED = 3
         LIMIT,
         RULES,
     ),
+    copies=always,
     whole=always,
 )
 def containers_command(context: Context) -> Answer:
     need_engine()
-    expect_copy(context)
     options = context.options
     wanted = _wanted(parse_size(context, options.min), options.match)
     if context.target.image.redacted:

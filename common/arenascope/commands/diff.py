@@ -51,10 +51,16 @@ TABLES = {
 
 def _no_chunks(options: Namespace) -> bool:
     """Whether the present moment needs no more than the lists of free chunks."""
-    if options.after is not None:
-        return False
+    return options.after is None and not _has(options, "chunks", "types", "owners")
+
+
+def _tells_types(options: Namespace) -> bool:
+    return options.after is None and _has(options, "types", "owners")
+
+
+def _has(options: Namespace, *names: str) -> bool:
     try:
-        return not {"chunks", "types", "owners"} & read(options.before).keys()
+        return not read(options.before).keys().isdisjoint(names)
     except ArenascopeError:
         return False  # the command itself reports it
 
@@ -74,6 +80,8 @@ def _no_chunks(options: Namespace) -> bool:
     ),
     optional_subject=True,
     lists=_no_chunks,
+    copies=lambda options: options.after is None and not _no_chunks(options),
+    whole=_tells_types,
 )
 def diff_command(context: Context) -> Answer:
     before = read(context.options.before)

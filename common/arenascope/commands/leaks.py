@@ -11,7 +11,7 @@ from ..present.screens.leaks import leak_record, lines, some
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap
-from .steps.live_copy import looked
+from .framework.live_copy import looked
 
 LOST = 1
 """The exit status if something certainly is lost."""
@@ -33,6 +33,7 @@ LOST = 1
         LIMIT,
         RULES,
     ),
+    copies=always,
     whole=always,
 )
 def leaks_command(context: Context) -> Answer:

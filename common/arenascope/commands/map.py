@@ -22,8 +22,8 @@ from ..present.shared_text.findings import sentences as sentences_of
 from ..session.resident import problems_of
 from ..session.session import Session
 from ..sources.target import Target
-from .framework.command import ARENA, LIMIT, Answer, Context, argument, command
-from .types import look_at_a_copy, typed
+from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command
+from .types import typed
 
 JSON_CELLS = 256
 MAX_CELLS = 1 << 16
@@ -46,14 +46,13 @@ MAX_CELLS = 1 << 16
         argument("--cells", type=int, default=0, metavar="N", help="divide each heap into at most N cells"),
         LIMIT,
     ),
+    copies=always,
     whole=lambda options: bool(options.types),
-    sweeps=lambda options: not options.types,
 )
 def map_command(context: Context) -> Answer:
     options = context.options
     if options.types and not (options.html or options.json):
         raise UsageError("--types is for the page: there are not enough characters for it here", "--html FILE --types")
-    look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
     context.check_arena(options.arena)
     picture, types = HeapStrips(), None

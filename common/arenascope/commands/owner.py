@@ -14,7 +14,7 @@ from ..present.shared_text.text import unmarked
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, always, argument, command
-from .steps.live_copy import expect_copy, looked
+from .framework.live_copy import looked
 
 
 @command(
@@ -30,11 +30,11 @@ from .steps.live_copy import expect_copy, looked
         WITH_VALUES,
         RULES,
     ),
+    copies=always,
     whole=always,
 )
 def owner_command(context: Context) -> Answer:
     need_engine()
-    expect_copy(context)
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     # the way needs all pointers: those to the block itself are among them

@@ -23,8 +23,8 @@ from ..session.resident import pages_of, problems_of
 from ..session.session import Session
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
+from .framework.live_copy import looked
 from .map import page_facts
-from .steps.live_copy import looked
 
 
 def page(facts: Mapping[str, object], nodes: Sequence[HolderNode]) -> bytes:
@@ -86,6 +86,7 @@ def profile_of(rows: Sequence[HolderNode], comments: Sequence[str]) -> bytes:
         WITH_VALUES,
         RULES,
     ),
+    copies=always,
     whole=always,
 )
 def owners_command(context: Context) -> Answer:

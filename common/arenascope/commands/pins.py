@@ -27,9 +27,9 @@ from ..present.screens.pins import ShownPin, lines, note_text
 from ..session.resident import problems_of, resident_bytes, thresholds_of, trim_rules
 from ..session.session import Session
 from ..sources.target import text_of
-from .framework.command import ARENA, WITH_VALUES, Answer, Context, argument, command, of_heap
-from .steps import live_copy
-from .types import OWNERS, find_held, look_at_a_copy, typed
+from .framework import live_copy
+from .framework.command import ARENA, WITH_VALUES, Answer, Context, always, argument, command, of_heap
+from .types import OWNERS, find_held, typed
 
 if TYPE_CHECKING:
     from ..blocks.types_of_image import TypeFigures
@@ -58,15 +58,13 @@ BY_ITSELF = 256 << 20
         argument("--limit", type=int, default=20, metavar="N", help="show N rows at most (0: all)"),
         WITH_VALUES,
     ),
-    whole=lambda options: bool(options.owners),
-    sweeps=lambda options: not options.owners,
+    copies=always,
+    whole=lambda options: bool(options.owners or options.types),
 )
 def pins_command(context: Context) -> Answer:
     need_engine()
     options = context.options
     looked = live_copy.looked(context) if options.owners else None
-    if looked is None:
-        look_at_a_copy(context, if_sooner=not options.types)
     session = context.session
     # do not hold a process to name blocks that nobody asked about
     waits = context.door.lets_go and session.target.kind == "live"

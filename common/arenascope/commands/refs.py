@@ -11,7 +11,7 @@ from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, pointers
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command
-from .steps.live_copy import expect_copy, looked
+from .framework.live_copy import looked
 
 
 @command(
@@ -28,11 +28,11 @@ from .steps.live_copy import expect_copy, looked
         WITH_VALUES,
         RULES,
     ),
+    copies=always,
     whole=always,
 )
 def refs_command(context: Context) -> Answer:
     need_engine()
-    expect_copy(context)
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     goal, refs = asked_for(look.search, place)

@@ -47,11 +47,11 @@ from ..present.shared_text.findings import sentence, sentences
 from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
 from ..session.session import Session, likely_chunks
+from .framework import live_copy
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, argument, command, parse_request
+from .framework.live_copy import CopiedImage, quick_core_search
 from .snapshot import moment_before, take_moment
-from .steps import live_copy
-from .steps.live_copy import CopiedImage, expect_copy, look_at_copy_if_let_go, quick_core_search
 from .steps.snapshot_file import read
 from .types import typed
 
@@ -337,7 +337,8 @@ BY_ITSELF = 150_000
         RULES,
     ),
     lists=lambda options: not takes_copy(options),
-    whole=looks_into_blocks,
+    copies=takes_copy,
+    whole=takes_copy,
 )
 def report_command(context: Context) -> Answer:
     if takes_copy(context.options):
@@ -400,8 +401,6 @@ def _report(context: Context) -> Answer:
 def _moment_before(context: Context) -> Optional[Document]:
     """The moment to compare with. If a copy will be needed, room for it is made before."""
     options = context.options
-    if takes_copy(options):
-        expect_copy(context)
     if options.since is None and options.again is None:
         return None
     return moment_before(context, counts_containers(options))
@@ -449,7 +448,7 @@ def _looked_at(context: Context) -> Session:
     read."""
     if takes_copy(context.options):
         try:
-            look_at_copy_if_let_go(context)
+            _ = context.session
         except HoldOver as over:
             raise over.ended from None
         except KeyboardInterrupt:

@@ -21,7 +21,7 @@ from ..sources.live.save_process import ProcessCopy, copy_process
 from ..sources.shell_target import ShellTarget
 from ..sources.target import SavedCore, Target
 from .framework.command import Answer, Context, always, argument, command
-from .steps.live_copy import expect_save
+from .framework.live_copy import expect_save
 from .steps.redaction import kept
 
 

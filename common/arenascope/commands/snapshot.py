@@ -21,7 +21,7 @@ from ..sources.live.process import ProcessImage
 from .containers import row_record
 from .framework.arguments import seconds
 from .framework.command import Answer, CommandRequest, Context, Door, argument, command, parse_request
-from .steps.live_copy import IN_A_SECOND, expect_copy, look_at_copy_if_let_go, tells_types
+from .framework.live_copy import IN_A_SECOND, tells_types
 from .steps.snapshot_file import read, write
 
 START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9
@@ -126,8 +126,8 @@ def load(door: Door, names: Iterable[str] = records.SECTIONS) -> dict[str, Comma
         ),
     ),
     lists=lambda options: not (options.sizes or options.types or options.owners),
+    copies=lambda options: bool(options.sizes or options.types or options.owners),
     whole=lambda options: bool(options.types or options.owners),
-    sweeps=lambda options: bool(options.sizes),
 )
 def snapshot_command(context: Context) -> Answer:
     options = context.options
@@ -161,15 +161,10 @@ def take(
     loaded = load(context.door, {**records.SECTIONS, **(records.SIZES if sizes else {}), **deep})
     if types and owners:
         loaded["types"] = parse_request(HELD, context.door.find_command)
-    asked_for_more = sizes or bool(deep)
-    if asked_for_more:
-        expect_copy(context, if_room=not deep, unless=limit.is_exceeded if limit is not None else None)
-    if limit is not None and limit.is_exceeded(context.session):
-        deep = {}
-    if asked_for_more:
-        # from here on read the copy, also for the lists of free chunks
-        look_at_copy_if_let_go(context, if_sooner=not deep)
+    context.spared = limit.is_exceeded if limit is not None else None
     session, target = context.session, context.target
+    if limit is not None and limit.is_exceeded(session):
+        deep = {}
     taken = time.time() if target.kind == "live" else None
     document: dict[str, object] = {
         "arenascope": __version__,
@@ -202,7 +197,6 @@ def take(
 def take_moment(context: Context, types: bool) -> Document:
     """Takes a snapshot, with types and containers if they are wanted and the image has them."""
     if types:
-        look_at_copy_if_let_go(context)
         types = context.session.started and not context.target.image.redacted
     return take(context, sizes=False, types=types)
 

@@ -325,7 +325,6 @@ UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-foun
     # --apply lets the process move, so that nothing read before holds
     lists=lambda options: not options.apply,
     whole=lambda options: bool(options.apply),
-    sweeps=lambda options: bool(options.apply),
 )
 def trim_command(context: Context) -> Answer:
     options = context.options

@@ -30,6 +30,7 @@ from ..session.resident import parts_differ, problems_of
 from ..session.session import Session
 from ..sources.gdb_child import can_be_read, lacking
 from ..sources.types_by_gdb import TypesByGdb
+from .framework import live_copy
 from .framework.arguments import RULES
 from .framework.command import (
     ARENA,
@@ -43,14 +44,13 @@ from .framework.command import (
     of_heap,
     parse_size,
 )
-from .steps import live_copy
-from .steps.live_copy import expect_copy, look_at_copy_if_let_go, quick_core_search
+from .framework.live_copy import quick_core_search
 
 if TYPE_CHECKING:
     from ..present.screens.owners import HeldMost
     from ..sources.debug_info_types import TypeSource
     from ..sources.target import Target
-    from .steps.live_copy import CopiedImage
+    from .framework.live_copy import CopiedImage
 
 FEW = 5
 """How many types of one name are listed."""
@@ -183,15 +183,6 @@ def _member(column: Column, with_values: bool) -> records.MemberValues:
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
 
 
-def look_at_a_copy(context: Context, if_sooner: bool = False, only_for_types: bool = False) -> None:
-    """Copies a live process of the shell's before anything else is read, and lets it run on. `if_sooner`: only if there
-    is room, and copying holds the process for less time than a sweep. `only_for_types`: also only for a small process
-    whose copy may tell types, as types are never read while it is held."""
-    if context.opened is None and context.door.lets_go:
-        expect_copy(context, if_room=if_sooner, only_for_types=only_for_types)
-        look_at_copy_if_let_go(context, if_sooner)
-
-
 AnyTyped = TypeVar("AnyTyped", bound=records.BlocksOfType)
 
 
@@ -224,6 +215,7 @@ AnyTyped = TypeVar("AnyTyped", bound=records.BlocksOfType)
         LIMIT,
         RULES,
     ),
+    copies=always,
     whole=always,
 )
 def types_command(context: Context) -> Answer:
@@ -232,8 +224,6 @@ def types_command(context: Context) -> Answer:
     if options.values and not options.name:
         raise UsageError("--values takes one type's name", "types Session --values")
     looked = live_copy.looked(context) if options.owners else None
-    if looked is None:
-        look_at_a_copy(context)
     session = context.session
     context.check_arena(options.arena)
     wanted = _wanted(parse_size(context, options.min), options.match)

@@ -209,6 +209,15 @@ class Door(Protocol):
         """The debugger and its Python, for `version`."""
 
 
+class Reads(NamedTuple):
+    """What a look reads of a live process while this door holds it; if neither, what the command asks for. See
+    Command."""
+
+    lists: bool = False
+    copy: bool = False
+    whole: bool = False
+
+
 class Context:
     """A command's door, options, target and session."""
 
@@ -217,11 +226,14 @@ class Context:
         door: Door,
         options: argparse.Namespace,
         opened: Optional[Session] = None,
-        lists: bool = False,
+        reads: Optional[Reads] = None,
         copies: Optional[ExitStack] = None,
     ) -> None:
-        """`lists`: see Command.lists; `copies`: another context's copies, which that context closes."""
-        self._lists = lists
+        """`copies`: another context's copies, which that context closes."""
+        self._reads = reads or Reads()
+        self.spared: Optional[Callable[[Session], bool]] = None
+        """If this returns True before a process is held, it is copied only if there is room, and may be held as long as
+        for any look."""
         self.door = door
         self.options = options
         self.seen: Optional[Target] = opened.target if opened is not None else None
@@ -241,18 +253,26 @@ class Context:
     @property
     def target(self) -> Target:
         if self.seen is None:
-            if self._lists:
+            if self._reads.lists:
                 from ...session.resident import look_up
 
                 self.door.before_hold(lambda target: look_up(target, self.options.libc))
+            elif self._reads.copy:
+                from .live_copy import expect_copy
+
+                expect_copy(self, if_room=not self._reads.whole)
             self.seen = self.door.target()
         return self.seen
 
     @property
     def session(self) -> Session:
+        if self.opened is None and self._reads.copy and self.door.lets_go:
+            from .live_copy import look_at_copy_if_ready
+
+            look_at_copy_if_ready(self, if_room=not self._reads.whole)
         if self.opened is None:
             self.opened = self.open_session(self.target)
-            if self._lists and self.door.lets_go and self.target.kind == "live":
+            if self._reads.lists and self.door.lets_go and self.target.kind == "live":
                 from ...session.resident import read_lists
 
                 read_lists(self.opened)
@@ -331,16 +351,20 @@ class Command(NamedTuple):
     """In the shell, it can work on files of its own without a process or core."""
     lists: Options = never
     """Whether it follows the lists of free chunks and walks no heap: a process is let go once these were read."""
+    copies: Options = never
+    """Whether it reads every heap: a process is copied and let go, and the copy is read. Without room for one the
+    process is held for as long as it takes."""
     whole: Options = never
-    """Whether a partial answer would be worthless, so that a process may be held for longer."""
-    sweeps: Options = never
-    """Whether it walks every heap, in a copy if there is room for one. A command that is only `whole` needs a copy; one
-    that is both makes none."""
+    """Whether a partial answer would be worthless, so that a process may be held for longer; with `copies`: without
+    room for a copy there is no answer."""
 
     @property
     def name(self) -> str:
         """The function's name without `_command`."""
         return self.function.__name__.removesuffix("_command")
+
+    def reads(self, options: argparse.Namespace) -> Reads:
+        return Reads(self.lists(options), self.copies(options), self.whole(options))
 
     def outline(self, also: Sequence[ArgumentGroup] = ()) -> Outline:
         groups = (ArgumentGroup("options", self.arguments), ArgumentGroup("options of every command", COMMON))
@@ -427,7 +451,7 @@ def document(command: Command, options: argparse.Namespace, door: Door) -> Docum
 @contextmanager
 def look(command: Command, options: argparse.Namespace, door: Door) -> Iterator[tuple[Context, Answer]]:
     """Runs a command, and yields its context and answer."""
-    with Context(door, options, lists=command.lists(options)) as context:
+    with Context(door, options, reads=command.reads(options)) as context:
         yield context, command.function(context)
 
 

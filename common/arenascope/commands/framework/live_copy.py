@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import Callable, NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError
 from ...base.hold_limits import HOLD
@@ -31,9 +31,9 @@ from ...sources.live.save_process import ProcessCopy, copy_process, room_in_memo
 from ...sources.shell_target import ShellTarget
 from ...sources.target import Target
 from ...sources.types_by_gdb import DEFAULT_BYTES, TypesByGdb
-from ..framework.command import Context
 
-Unless = Callable[[Session], bool]
+if TYPE_CHECKING:
+    from .command import Context
 
 FOLDERS = ("/var/tmp", "/tmp")
 FILES_IN_MEMORY = ("tmpfs", "ramfs")
@@ -71,16 +71,12 @@ class CopiedImage(NamedTuple):
         return self.search.session
 
 
-def expect_copy(
-    context: Context, if_room: bool = False, only_for_types: bool = False, unless: Optional[Unless] = None
-) -> None:
+def expect_copy(context: Context, if_room: bool = False, only_for_types: bool = False) -> None:
     """Prepares to copy a live process while it still runs: reserves memory or finds a folder. Without room it raises an
-    error before the process is held; with `if_room` there is just no copy. `only_for_types`: see look_at_a_copy.
-    `unless`: if this returns True, the process is copied only if there is room, and may be held as long as for any
-    look."""
+    error before the process is held; with `if_room` there is just no copy. `only_for_types`: see look_at_small_copy."""
 
     def make_ready(target: Target) -> None:
-        spared = unless is not None and unless(Session(target, context.options.libc))
+        spared = context.spared is not None and context.spared(Session(target, context.options.libc))
         _make_ready(context, target, if_room or spared, only_for_types)
         if spared and isinstance(target.image, ProcessImage):
             target.image.is_spared = target.image.room is None
@@ -154,17 +150,21 @@ def look_at_copy(context: Context) -> int:
     return copy.lost
 
 
-def look_at_copy_if_let_go(context: Context, if_sooner: bool = False) -> None:
-    """Calls look_at_copy if this door lets the process go; `if_sooner`: only if is_copy_sooner."""
-    if context.door.lets_go and (not if_sooner or is_copy_sooner(context)):
+def look_at_copy_if_ready(context: Context, if_room: bool) -> None:
+    """Calls look_at_copy, unless the process is better held: with `if_room`, or if it is spared, only if memory was
+    reserved for a copy. That is not so if most of its memory is outside malloc's heaps, or there is too little."""
+    image = context.target.image
+    if not isinstance(image, ProcessImage):
+        return
+    if image.room is not None or not (if_room or image.is_spared):
         look_at_copy(context)
 
 
-def is_copy_sooner(context: Context) -> bool:
-    """Whether memory was reserved for a copy, and copying holds the process for less time than a sweep. That is not so
-    if most of its memory is outside malloc's heaps, or the copy goes to a disk."""
-    image = context.target.image
-    return isinstance(image, ProcessImage) and image.room is not None
+def look_at_small_copy(context: Context) -> None:
+    """Calls look_at_copy for a small process whose copy may tell types: these are never read while it is held."""
+    if context.opened is None and context.door.lets_go:
+        expect_copy(context, if_room=True, only_for_types=True)
+        look_at_copy_if_ready(context, if_room=True)
 
 
 def _is_mostly_heaps(session: Session, size: int) -> bool:
