@@ -845,7 +845,7 @@ class EdgeTable(_Owned):
 
     @classmethod
     def of(cls, offsets: Buffer, edges: Buffer) -> EdgeTable:
-        """Of arrays of 64 and of 32 bits."""
+        """Of arrays of 32 bits."""
         import ctypes
 
         call, pointer = _Call(), ctypes.c_void_p()
@@ -857,7 +857,7 @@ class EdgeTable(_Owned):
 
         tables = (ctypes.c_uint64 * 4)()
         self._call("graph_tables", ctypes.byref(tables))
-        return _view(self._handle, tables[0], 8 * tables[1], "Q"), _view(self._handle, tables[2], 4 * tables[3], "I")
+        return _view(self._handle, tables[0], 4 * tables[1], "I"), _view(self._handle, tables[2], 4 * tables[3], "I")
 
     def with_edges(self, further: Sequence[tuple[int, int]]) -> EdgeTable:
         """The same with more, (block, edge), behind the others of their blocks."""

@@ -142,26 +142,27 @@ fn search(of: &Nodes, pace: &mut Pace) -> Result<(Vec<u32>, Vec<u32>)> {
 }
 
 /// The places of those that lead to each place: where those of each begin, and these.
-fn sources(of: &Nodes, nodes: &[u32], place: &[u32], pace: &mut Pace) -> Result<(Vec<u64>, Vec<u32>)> {
-    let mut begins = filled(nodes.len() + 1, 0u64)?;
+fn sources(of: &Nodes, nodes: &[u32], place: &[u32], pace: &mut Pace) -> Result<(Vec<u32>, Vec<u32>)> {
+    let mut begins = filled(nodes.len() + 1, 0u32)?;
     for node in nodes {
         for at in 0..of.count(*node as usize) {
             pace.step()?;
-            begins[place[of.target(*node as usize, at)] as usize + 1] += 1;
+            begins[place[of.target(*node as usize, at)] as usize] += 1;
         }
     }
-    for at in 0..nodes.len() {
-        begins[at + 1] += begins[at];
+    // where those of each end, from where they are put in front of each other
+    let mut count = 0u32;
+    for begin in &mut begins {
+        count = count.checked_add(*begin).ok_or(Failure::NoMemory)?;
+        *begin = count;
     }
-    let mut sources = filled(begins[nodes.len()] as usize, 0u32)?;
-    let mut fill = with_room(nodes.len())?;
-    fill.extend_from_slice(&begins[..nodes.len()]);
-    for (source, node) in nodes.iter().enumerate() {
+    let mut sources = filled(count as usize, 0u32)?;
+    for (source, node) in nodes.iter().enumerate().rev() {
         for at in 0..of.count(*node as usize) {
             pace.step()?;
             let to = place[of.target(*node as usize, at)] as usize;
-            sources[fill[to] as usize] = source as u32;
-            fill[to] += 1;
+            begins[to] -= 1;
+            sources[begins[to] as usize] = source as u32;
         }
     }
     Ok((begins, sources))

@@ -192,9 +192,10 @@ pub fn edges(
         }
         Ok((edges, excluded))
     })?;
-    let mut offsets = filled(blocks.len() + 1, 0u64)?;
+    let mut offsets = filled(blocks.len() + 1, 0u32)?;
     for (number, count) in counts.iter().enumerate() {
-        offsets[number + 1] = offsets[number] + u64::from(count.load(Ordering::Relaxed));
+        let all = offsets[number].checked_add(count.load(Ordering::Relaxed));
+        offsets[number + 1] = all.ok_or(Failure::NoMemory)?;
     }
     drop(counts);
     let mut all = with_room(parts.iter().map(|(edges, _)| edges.len()).sum())?;

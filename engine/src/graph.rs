@@ -5,7 +5,7 @@ use crate::failure::{copied, filled, push, with_room, Control, Failure, Pace, Re
 
 pub struct Graph {
     /// `edges[offsets[n]..offsets[n + 1]]` are the nth block's, in the order of its words.
-    pub offsets: Vec<u64>,
+    pub offsets: Vec<u32>,
     pub edges: Vec<u32>,
 }
 
@@ -17,15 +17,20 @@ pub struct Further {
     pub edge: u32,
 }
 
+/// Room for more edges than that would be more than their indices take.
+pub fn offset(edges: usize) -> Result<u32> {
+    u32::try_from(edges).map_err(|_| Failure::NoMemory)
+}
+
 impl Graph {
-    pub fn new(offsets: Vec<u64>, edges: Vec<u32>) -> Graph {
+    pub fn new(offsets: Vec<u32>, edges: Vec<u32>) -> Graph {
         Graph { offsets, edges }
     }
 
     /// A graph that somebody else made.
-    pub fn given(offsets: &[u64], edges: &[u32]) -> Result<Graph> {
+    pub fn given(offsets: &[u32], edges: &[u32]) -> Result<Graph> {
         let right = offsets.first() == Some(&0)
-            && offsets.last() == Some(&(edges.len() as u64))
+            && offsets.last().map(|last| *last as usize) == Some(edges.len())
             && offsets.windows(2).all(|two| two[0] <= two[1])
             && edges.iter().all(|edge| target(*edge) < offsets.len() - 1);
         if !right {
@@ -70,14 +75,14 @@ impl Graph {
         let mut at = 0;
         for block in 0..self.len() {
             pace.step()?;
-            offsets.push(edges.len() as u64);
+            offsets.push(offset(edges.len())?);
             edges.extend_from_slice(self.of(block));
             while at < more.len() && more[at].source as usize == block {
                 edges.push(more[at].edge);
                 at += 1;
             }
         }
-        offsets.push(edges.len() as u64);
+        offsets.push(offset(edges.len())?);
         Ok(Graph { offsets, edges })
     }
 
@@ -107,11 +112,11 @@ impl Graph {
         }
         let stays = |block: usize, edge: u32| edge & STALE == 0 && passing[block] <= passing[target(edge)];
         let mut offsets = with_room(self.offsets.len())?;
-        let mut count = 0u64;
+        let mut count = 0u32;
         for block in 0..self.len() {
             pace.step()?;
             offsets.push(count);
-            count += self.of(block).iter().filter(|edge| stays(block, **edge)).count() as u64;
+            count += self.of(block).iter().filter(|edge| stays(block, **edge)).count() as u32;
         }
         offsets.push(count);
         let mut edges = with_room(count as usize)?;
@@ -187,7 +192,7 @@ impl Graph {
         let mut found = Vec::new();
         // a search in the edges alone passes over most of them at the speed of memory
         for (at, _) in self.edges.iter().enumerate().filter(|(_, edge)| **edge >> SHIFT == block) {
-            let source = self.offsets.partition_point(|offset| *offset <= at as u64) as u32 - 1;
+            let source = self.offsets.partition_point(|offset| *offset as usize <= at) as u32 - 1;
             if found.last() != Some(&source) {
                 push(&mut found, source)?;
             }

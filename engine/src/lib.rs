@@ -636,7 +636,7 @@ pub unsafe extern "C" fn arenascope_free(given: &Given) {
     });
 }
 
-/// A graph that the caller made: offsets of 64 bits, edges of 32.
+/// A graph that the caller made: offsets and edges of 32 bits.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_graph(offsets: &Table, edges: &Table, to: *mut *mut Graph) -> i32 {
     guarded(|| {

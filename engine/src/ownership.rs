@@ -140,7 +140,7 @@ pub struct Tree<'a> {
     held: &'a [u32],
     /// With what hangs on each node.
     bytes: Vec<u64>,
-    blocks: Vec<u64>,
+    blocks: Vec<u32>,
     /// The node below it that holds most.
     largest: Vec<u32>,
 }
@@ -287,7 +287,7 @@ impl<'a> Tree<'a> {
             }
             let block = self.block(at as usize).expect("only blocks are below an owner") as u64;
             most = self.bytes[at as usize];
-            push(to, Step { block, blocks: self.blocks[at as usize], bytes: most })?;
+            push(to, Step { block, blocks: u64::from(self.blocks[at as usize]), bytes: most })?;
             at = self.largest[at as usize];
         }
         Ok(())
@@ -340,33 +340,27 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32], con
         found.joint_owners.extend(group);
         found.joints.push(Joint { bytes: *bytes, first, owners: group.len() as u64 });
     }
-    let (mut of, mut leads) = (filled(nodes, NOBODY)?, filled(nodes, ALONE)?);
     let mut place = 0;
     for at in 1..nodes {
         pace.step()?;
         let over = tree.above[at] as usize;
-        let Some(block) = tree.block(at) else {
-            of[at] = tree.nodes[at] as i32 - 1;
-            continue;
-        };
+        let Some(block) = tree.block(at) else { continue };
         if over > 0 {
-            of[at] = of[over];
-            leads[at] = leads[over];
+            (found.whose[block], found.lead[block]) = match tree.block(over) {
+                Some(over) => (found.whose[over], found.lead[over]),
+                None => (tree.nodes[over] as i32 - 1, ALONE),
+            };
             found.above[block] = tree.block(over).map_or(NOBODY, |over| over as i32);
-        } else {
-            of[at] = whose[block];
+            continue;
+        }
+        if whose[block] != NOBODY {
             let owners = shared.is_whole(place).then(|| shared.sorted(place));
             let group = groups.iter().position(|(group, _)| Some(group) == owners.as_ref());
-            leads[at] = group.map_or(SEVERAL, |group| JOINTLY + group as u8);
-            if of[at] != NOBODY {
-                push(&mut mine[of[at] as usize], place as u32)?;
-            }
-            place += 1;
+            push(&mut mine[whose[block] as usize], place as u32)?;
+            found.whose[block] = whose[block];
+            found.lead[block] = group.map_or(SEVERAL, |group| JOINTLY + group as u8);
         }
-        if of[at] != NOBODY {
-            found.whose[block] = of[at];
-            found.lead[block] = leads[at];
-        }
+        place += 1;
     }
     for (block, size) in sizes.iter().enumerate() {
         pace.step()?;
@@ -394,7 +388,7 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32], con
         tree.way(first, found.rows[owner].bytes, &mut found.steps)?;
         let row = &mut found.rows[owner];
         if own[owner] != NONE {
-            row.alone_blocks = tree.blocks[own[owner] as usize];
+            row.alone_blocks = u64::from(tree.blocks[own[owner] as usize]);
             row.alone_bytes = tree.bytes[own[owner] as usize];
         }
         (row.first_step, row.steps) = (first_step, found.steps.len() as u64 - first_step);

@@ -110,7 +110,7 @@ def is_told(targets: dict[int, list[int]], nodes: Sequence[int], above_places: S
 
 def graph_of(targets: Sequence[Sequence[int]], seeds: Sequence[Seed] = ()) -> Graph:
     """Of blocks with these edges."""
-    offsets = array("Q", itertools.accumulate(map(len, targets), initial=0))
+    offsets = array("I", itertools.accumulate(map(len, targets), initial=0))
     table = EdgeTable.of(offsets, array("I", itertools.chain.from_iterable(targets)))
     return Graph(range(len(targets)), table, seeds)  # type: ignore[arg-type]
 

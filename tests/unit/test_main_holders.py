@@ -21,7 +21,7 @@ Way = tuple[int, int, int]
 
 def some_graph(rng: random.Random, stale: Sequence[int] = (0,)) -> Graph:
     """`stale`: what an edge may be marked with besides."""
-    offsets, edges, found = array("Q", [0]), array("I"), list[tuple[int, int, int, int]]()
+    offsets, edges, found = array("I", [0]), array("I"), list[tuple[int, int, int, int]]()
     for block in range(FEW):
         edges.extend(sorted(edge(rng) | rng.choice(stale) for _ in range(rng.randrange(4))))
         for at in range(offsets[-1], len(edges)):

@@ -31,7 +31,7 @@ def path_text(named: NamedBlocks, block: int, values: Optional[Values] = None) -
     """None where no variable leads there by types, or no expression of the program's can name a struct on the way.
     `values`: what reads keys; None: they may not be shown."""
     start = start_of(named, block)
-    if start is None or named.name_of(block) is None or not named.enclosing.isdisjoint(_way(named, block)):
+    if start is None or not named.enclosing.isdisjoint(_way(named, block)):
         return None
     return start_text(named, start) + "".join(_folded(_steps(named, block, values)))
 
@@ -51,7 +51,7 @@ def length_of(named: NamedBlocks, block: int) -> int:
 
 def start_of(named: NamedBlocks, block: int) -> Optional[StartVariable]:
     """The variable from which a block is reached; None where its own vtable told what it is."""
-    number = named.parent[_way(named, block)[0]] if named.parent else NOBODY
+    number = named.parent[_way(named, block)[0]] if named.name_of(block) is not None else NOBODY
     return named.starts[-1 - number] if number != NOBODY else None
 
 

@@ -68,6 +68,12 @@ class MemoryReader:
         words = self._windows.get(number)
         return self._load(number) if words is None else words
 
+    def forget(self) -> None:
+        """Lets go of what was read, and of what tells where blocks are: it takes as much as the blocks."""
+        self._windows.clear()
+        self._data.clear()
+        vars(self).pop("before", None)
+
     def word(self, address: int) -> Optional[int]:
         words = self._windows.get(address >> SHIFT)
         if words is None:

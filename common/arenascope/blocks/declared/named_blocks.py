@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from mmap import mmap
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import Kind
@@ -66,6 +67,11 @@ class StartVariable(NamedTuple):
         return f"{self.function.partition('(')[0]}(): {name}" if self.function else name
 
 
+def _zeros(count: int) -> memoryview:
+    """Numbers of 32 bits, in pages that are not there before something is written."""
+    return memoryview(mmap(-1, 4 * count or 1))[: 4 * count].cast("I")
+
+
 class NamedBlocks:
     """Of each live block, by its number: its name, how strong the claim is, and the way to it."""
 
@@ -81,12 +87,13 @@ class NamedBlocks:
         """Of the types that have numbers in `names`."""
         self.name = array("i", [NONE]) * count
         self.level = bytearray([NO_LEVEL]) * count
-        self.parent = array("i", [NOBODY]) * count
+        # of blocks without a name nobody asks what follows: it takes no memory
+        self.parent = _zeros(count).cast("B").cast("i")
         """Another block, or of a variable -1 - its number among `starts`."""
-        self.step = array("I", [0]) * count
+        self.step = _zeros(count)
         """Of `steps`: the way from the parent; "[]" in it stands for the block's `number`, and so does ELEMENT."""
-        self.number = array("I", [UNNUMBERED]) * count
-        self.elements = array("I", [0]) * count
+        self.number = _zeros(count)
+        self.elements = _zeros(count)
         """Of an array: how many are in use."""
         self.enclosing: set[int] = set()
         """Structs to which no pointer leads, but to a member further on (container_of)."""

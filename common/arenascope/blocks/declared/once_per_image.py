@@ -50,6 +50,7 @@ def named_blocks(
     tracer = Tracer(reader, layouts, ground, rules)
     with session.meter("following types", blocks.bytes) as meter, _nothing_collected():
         found = tracer.trace([*_starts(search, source, types, meter)], meter)
+    reader.forget()
     found.layouts, found.main_thread = layouts, session.target.pid
     session.rules.read = [text.path] if text is not None else []
     session.rules.doubts = [*doubts(rules, text, found.contradicted)]

@@ -217,7 +217,10 @@ class Tracer:
             found = self._round(starts, meter)
             if CONTESTED not in found.name:
                 break
-            again = {parent for parent in set(found.parent) if parent >= 0 and found.name[parent] == CONTESTED}
+            named = zip(found.name, found.parent)
+            again = {
+                parent for name, parent in named if name != NONE and parent >= 0 and found.name[parent] == CONTESTED
+            }
             self._banned |= {at for at, name in enumerate(found.name) if name == CONTESTED}
             if not again:
                 break
