@@ -81,7 +81,6 @@ class LldbTarget(DebuggedTarget):
         self.types = types(self) if asks_for_types() else None
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
-        self.window = _interruptible(self.window, debugger, READS_BETWEEN_QUESTIONS)
         self.stop_if_asked = _interruptible(self.stop_if_asked, debugger, 1)
 
     def _open_image(self) -> Source:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any, Optional, Sequence
+from typing import Any, Sequence
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.base.model import Statement
-from arenascope.sources.target import View
 
 
 class Endless(BaseException):
@@ -76,9 +75,6 @@ class DamagedTarget:
                 if size <= 64:
                     raise
                 size //= 2
-
-    def window(self, address: int) -> Optional[View]:
-        return None
 
     @property
     def image(self) -> DamagedImage:

@@ -23,7 +23,6 @@ from arenascope.sources.target import (
     Symbol,
     SymbolPlace,
     ThreadInfo,
-    View,
 )
 
 # the processor of a row's architecture, where it has another name
@@ -150,9 +149,6 @@ class FakeTarget:
         pass
 
     def pieces(self, start: int, end: int) -> Optional[Sequence[MemoryPiece]]:
-        return None
-
-    def window(self, address: int) -> Optional[View]:
         return None
 
     def symbol(self, name: str) -> Optional[Symbol]:

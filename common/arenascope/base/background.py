@@ -48,7 +48,7 @@ class BackgroundWork(Generic[T]):
         try:
             self.got = self._work()
         except (ArenascopeError, OSError, ValueError) as error:
-            # a ValueError: the look has ended, and closed the copy or core that this read ahead of it
+            # a ValueError: the look has ended, and closed the copy or core that this read
             self._failed = error
         finally:
             # release waiting threads, whatever the error

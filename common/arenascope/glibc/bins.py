@@ -108,7 +108,6 @@ def walk_bins(
 ) -> Iterator[Bin]:
     """Returns the non-empty bins of an arena, by index; `rings` are those already followed."""
     base = header.address + layout.arena["bins"]
-    memory.let_go()
     try:
         links = memory.words(base, 2 * (NBINS - 1))
     except MemoryReadError as error:

@@ -104,16 +104,7 @@ class Session:
         """`meter` shows the progress of long walks. `stopped`: Ctrl-C ended a walk, and what was read until then is
         there."""
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
-        # only a core is mapped here: elsewhere every such call would fail
-        window = target.window if target.kind == "core" else None
-        size, order = target.pointer_size, target.byte_order
-        self.memory = Memory(
-            target.read,
-            size,
-            order,
-            target.fill,
-            window=window,
-        )
+        self.memory = Memory(target.read, target.pointer_size, target.byte_order, target.fill)
         self.so_far = SoFar()
         self.findings: list[Finding] = []
         self.trail = NO_TRAIL  # keeps the candidates, if set before anything was found

@@ -13,7 +13,7 @@ from .elf.address_names import DEBUG_FOLDERS, AddressNames, local_file, programs
 from .elf.elf_file import AT_SECURE, build_id_in_memory, differ, machine_name
 from .elf.modules import Module, Modules
 from .elf.sysroot import file_within
-from .memory import Fill, Read, Window
+from .memory import Fill, Read
 from .target import (
     ByteOrder,
     Image,
@@ -22,7 +22,6 @@ from .target import (
     RegisterSets,
     Target,
     ThreadInfo,
-    View,
 )
 
 AnySource = TypeVar("AnySource", bound="Source")
@@ -56,9 +55,6 @@ class Source(Image, ABC):
     def fill(self, address: int, block: memoryview) -> int:
         block[:] = self.read(address, len(block))
         return len(block)
-
-    def window(self, address: int) -> Optional[View]:
-        return None
 
     def pieces(self, start: int, end: int) -> Optional[Sequence[MemoryPiece]]:
         return None
@@ -114,7 +110,6 @@ class ImageTarget(AddressNames):
         self.machine = image.machine_name
         self.read: Read = image.read
         self.fill: Fill = image.fill
-        self.window: Window = image.window
         self.pieces: Pieces = image.pieces
         self.stop_if_asked: Callable[[], None] = lambda: None
         self.memory_tid = image.memory_tid

@@ -167,22 +167,6 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[Span]:
     return [*apart, Span(low, high)][1:]
 
 
-class View(NamedTuple):
-    """A window of the image's bytes, without a copy."""
-
-    data: memoryview
-    base: int
-    """The address of the first byte."""
-    limit: int
-    """The address after the last byte."""
-    file: int = -1
-    """The file to read instead for bulk scans: touched pages of the window count as this process's memory."""
-    offset: int = 0
-    """The first byte's offset in that file."""
-    forget: Optional[Callable[[], None]] = None
-    """Stops counting touched pages as this process's memory."""
-
-
 class MemoryPiece(NamedTuple):
     """Bytes of the image from an address on: in a buffer, or in an open file from an offset on."""
 
@@ -376,9 +360,6 @@ class Target(Protocol):
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block`, perhaps only up to the end of the mapping, and returns how many bytes. MemoryReadError if
         there are none."""
-
-    def window(self, address: int) -> Optional[View]:
-        """Returns the image's bytes around `address`; None if it is not mapped here, as with a live process."""
 
     def pieces(self, start: int, end: int) -> Optional[Sequence[MemoryPiece]]:
         """Returns where the bytes of [start, end) can be had without `read`; None if there is no other way."""

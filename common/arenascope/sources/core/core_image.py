@@ -259,7 +259,6 @@ class CoreImage(Source):
         self.unpacked = self.held.unpacked
         self.size = self.held.size
         self._bytes = self.held.read
-        self._views: dict[int, memoryview] = {}
         try:
             self._parse()
         except BaseException:
@@ -317,8 +316,6 @@ class CoreImage(Source):
         return self.held.file
 
     def close(self) -> None:
-        for view in self._views.values():
-            view.release()
         self.held.close()
 
     def readable_end(self, segment: Segment) -> int:
@@ -408,18 +405,6 @@ class CoreImage(Source):
                 continue
             pieces.append(target.MemoryPiece(low, high - low, self.held.view(low + shift, high - low)))
         return pieces
-
-    def window(self, address: int) -> Optional[target.View]:
-        """Returns the file's bytes of the segment that covers `address`, without a copy."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0 or address >= self._ends[index]:
-            return None
-        base, limit = self._starts[index], self._ends[index]
-        offset = self.segments[index].offset
-        if index not in self._views:
-            self._views[index] = self.held.view(offset, limit - base)
-        view = self._views[index]
-        return target.View(view, base, limit, self.file, offset=offset, forget=self.held.forget)
 
     @cached_property
     def _regions(self) -> tuple[target.Region, ...]:

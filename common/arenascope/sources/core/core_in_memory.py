@@ -126,9 +126,6 @@ class CopyBytes:
     def data_within(self, at: int, end: int) -> Iterator[Span]:
         return self._written.parts_in(at, end)
 
-    def forget(self) -> None:
-        """Does nothing: there is no file to read it from again."""
-
     def close(self) -> None:
         # where a slice is still held, the memory goes with that
         self.whole.release()

@@ -25,8 +25,7 @@ _FOREIGN: Sequence[tuple[bytes, str, str]] = (
 
 
 LARGE = 256 << 20
-"""Larger files are read rather than mapped: otherwise all pages of a heap count as our memory. Lists lead through so
-much of a mapped file that mapping is worth it (memory.py, MOST_SLOTS)."""
+"""Larger files are read rather than mapped: otherwise all pages of a heap count as our memory."""
 MOST_READ = 1 << 20
 """Longer pieces are copied from the mapping."""
 
@@ -69,10 +68,6 @@ class CoreFile:
     def data_within(self, at: int, end: int) -> Iterator[Span]:
         """Returns the parts of [at, end) that are no hole; all of it if holes are not known."""
         return data_within(self.file, at, end)
-
-    def forget(self) -> None:
-        """Drops pages seen in views, which are unlikely to be needed again."""
-        self.map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Closes the file; if a slice of a window is still held, the mapping goes with that."""
