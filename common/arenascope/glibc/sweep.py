@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from functools import cached_property, reduce
-from itertools import accumulate, count
+from itertools import accumulate
 from operator import or_
 from typing import (
     TYPE_CHECKING,
@@ -78,8 +78,12 @@ class Follower(ABC):
         if trail.end < self.end:
             trail.follow = self.memory.try_word(trail.end + self.memory.pointer_size)
             if not (trail.follow or 0) & PREV_INUSE:
-                trail.free.add([len(trail.raws)], [trail.end], [self.memory.try_word(trail.end) or 0])
+                trail.free.add([len(trail.raws)], [trail.end], [self._word(trail.end)])
         return trail
+
+    def _word(self, address: int) -> int:
+        """The word there; 0 if it cannot be read."""
+        return self.memory.try_word(address) or 0
 
     @abstractmethod
     def _trail(self, position: int, until: int) -> ChunkTrail:
@@ -120,28 +124,23 @@ class PlainFollower(Follower):
             most = min(len(view), (self.limit - position) // word)
             if not most:
                 break
-            before = len(raws)
-            index = self._step(view, most, position, raws, marks)
+            before, index = len(raws), _follow(view, most, self.least, 8 // word, raws)
             followed = raws[before:]
             counts.update(followed)
-            self._add_ends(trail.free, before, followed, view, position)
+            starts = list(accumulate((raw & ~SIZE_BITS for raw in followed), initial=position))
+            free = [at for at, raw in enumerate(followed) if not raw & PREV_INUSE]
+            # in words of the window, which begins behind the first of these
+            feet = [view[(starts[at] - position) // word - 1] if at else self._word(position) for at in free]
+            trail.free.add([before + at for at in free], [starts[at] for at in free], feet)
+            for stop in self.stops[bisect_left(self.stops, position) : bisect_left(self.stops, starts[-1])]:
+                at = bisect_left(starts, stop)
+                if starts[at] == stop:
+                    marks.append((before + at, stop))
             trail.broken = index < most
             self._are_large = len(followed) * LARGE <= index * word
             position += index * word
         trail.raws, trail.counts, trail.marks, trail.end = raws, counts, marks, position
         return trail
-
-    def _add_ends(self, free: Ends, before: int, raws: Sequence[int], view: Sequence[int], position: int) -> None:
-        """Adds the ends of free chunks in a window: `raws` were found there, `before` others in front of them."""
-        word = self.memory.pointer_size
-        # in words, as in the window
-        places = accumulate([raw >> 3 for raw in raws] if word == 8 else [raw >> 3 << 1 for raw in raws], initial=0)
-        ends = [(at, place) for at, raw, place in zip(count(before), raws, places) if not raw & PREV_INUSE]
-        feet = [view[place - 1] for _, place in ends]
-        if ends and not ends[0][1]:
-            # in front of the window
-            feet[0] = self.memory.try_word(position) or 0
-        free.add([at for at, _ in ends], [position + place * word for _, place in ends], feet)
 
     def _window(self, position: int) -> Sequence[int]:
         """Returns the words from this chunk's size field on."""
@@ -157,49 +156,17 @@ class PlainFollower(Follower):
                 size = size // 8 // word * word
         return ()
 
-    def _step(
-        self, view: Sequence[int], count: int, position: int, words: list[int], marks: list[tuple[int, int]]
-    ) -> int:
-        """Goes through a window, and stops at each chunk that is watched for; returns the index where it ended."""
-        word, least, stops = self.memory.pointer_size, self.least, self.stops
-        step = _step64 if word == 8 else _step32
-        index, at = 0, bisect_left(stops, position)
-        while at < len(stops) and index < count:
-            bound = (stops[at] - position) // word
-            if bound >= count:
-                break
-            index = step(view, index, bound, least, words)
-            if index < bound:
-                return index
-            if index == bound:
-                marks.append((len(words), stops[at]))
-                at += 1
-            else:
-                # inside another chunk
-                at = bisect_left(stops, position + index * word, at)
-        return step(view, index, count, least, words)
 
-
-def _step64(view: Sequence[int], index: int, count: int, least: int, words: list[int]) -> int:
-    """Follows size words up to `count`; a size in words is the size word without its three flags."""
-    append = words.append
+def _follow(view: Sequence[int], count: int, least: int, per: int, words: list[int]) -> int:
+    """Follows size words from the first one on, and returns the index where the last chunk ends: at `count` or behind
+    it, or where no chunk begins. `per` words of the image have 64 bits, the unit of size words without their flags."""
+    append, index = words.append, 0
     while index < count:
         raw = view[index]
         if raw < least:
             break
         append(raw)
-        index += raw >> 3
-    return index
-
-
-def _step32(view: Sequence[int], index: int, count: int, least: int, words: list[int]) -> int:
-    append = words.append
-    while index < count:
-        raw = view[index]
-        if raw < least:
-            break
-        append(raw)
-        index += raw >> 3 << 1
+        index += (raw >> 3) * per
     return index
 
 
