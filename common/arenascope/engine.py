@@ -332,6 +332,15 @@ def places_of(value: int, values: Buffer) -> memoryview:
     return given.view("I")
 
 
+def chosen(whose: Buffer, lead: Buffer, by_owner: Buffer, by_lead: Buffer) -> memoryview:
+    """A number for each block, all of 32 bits: by its owner, where `lead` says that this one alone leads to it, or by
+    what `lead` says. See Ownership."""
+    call, given = _Call(), _Given(1)
+    tables = [call.table(each) for each in (whose, lead, by_owner, by_lead)]
+    _checked(_library().arenascope_chosen(*tables, given.argument))
+    return given.view("i")
+
+
 def sum_at(values: Buffer, places: Buffer) -> int:
     """The sum of numbers of 64 bits at these places."""
     import ctypes
@@ -992,7 +1001,7 @@ class Ownership(NamedTuple):
     """Of each block: its owner's number, or that of the last row: nobody leads to it."""
     above: Sequence[int]
     """The block that alone leads to it, or NOBODY."""
-    lead: Sequence[int]
+    lead: memoryview
     """0: several lead to it; 1: its owner alone; from 2 on: the first, second … group of joint owners."""
     rows: Sequence[OwnerRow]
     jointly: Sequence[tuple[Sequence[int], int]]

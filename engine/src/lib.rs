@@ -522,6 +522,32 @@ pub unsafe extern "C" fn arenascope_equal(values: &Table, bytes: u32, value: u64
     })
 }
 
+/// A number of 32 bits for each block: by its owner, where this alone leads to it, or by who does. `whose`, `by_owner`
+/// and `by_lead` have 32 bits, `lead` bytes: see `ownership`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_chosen(
+    whose: &Table,
+    lead: &Table,
+    by_owner: &Table,
+    by_lead: &Table,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let (whose, lead) = (whose.of::<i32>(), lead.of::<u8>());
+        let (by_owner, by_lead) = (by_owner.of::<i32>(), by_lead.of::<i32>());
+        let mut chosen = failure::with_room(whose.len())?;
+        for (owner, lead) in whose.iter().zip(lead) {
+            let number = match *lead {
+                ownership::ALONE => by_owner.get(*owner as usize),
+                lead => by_lead.get(usize::from(lead)),
+            };
+            chosen.push(*number.ok_or(Failure::BadInput)?);
+        }
+        *to = Given::of(chosen);
+        Ok(())
+    })
+}
+
 /// The sum of the values of 64 bits at some places, numbers of 32 bits.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_sum(values: &Table, places: &Table, to: &mut u64) -> i32 {

@@ -12,6 +12,7 @@ use arenascope::graph::Graph;
 use arenascope::groups::groups;
 use arenascope::holders::{hold, Held, Lead};
 use arenascope::image::{Image, Piece, Span};
+use arenascope::insides::insides;
 use arenascope::ownership::{ownership, Tree};
 use arenascope::pages::{pages, Join, Rules};
 use arenascope::stale::{Excluded, Stale};
@@ -164,6 +165,9 @@ fn any_memory_is_looked_through_and_ends() {
         let (graph, _) = edges(&image, &blocks, &stale, &inside, 1, 2, &control).expect("edges");
         let suspects: Vec<u32> = (0..blocks.len() as u32).filter(|at| at % 3 == 0).collect();
         encoded(&image, &blocks, &blocks, &suspects, &spans, 2, &control).expect("encoded pointers");
+        let mut marks: Vec<u8> = (0..blocks.len()).map(|at| 2 * u8::from(at % 4 == 0)).collect();
+        let rest = insides(&image, &blocks, &graph, &suspects, &mut marks, 2, 2, &control).expect("insides");
+        assert!(rest.iter().all(|each| each.edge & 1 == 1));
         follow(&mut random, &graph, &blocks);
     }
 }

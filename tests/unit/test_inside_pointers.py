@@ -6,9 +6,17 @@ from struct import pack
 from typing import Optional
 
 import pytest
+from heap_places import APP
+from heapbuilder import HeapImage
 
 from arenascope.base.errors import MemoryReadError
+from arenascope.blocks.graph.blocks import live_blocks
+from arenascope.blocks.graph.edges import build
+from arenascope.blocks.graph.leaks import DEFINITE, POSSIBLE, UNMARKED, Reach
+from arenascope.blocks.graph.refs import ImageSearch
+from arenascope.blocks.graph.roots import find_roots
 from arenascope.blocks.pointer_finder import hands_out_pieces, is_by_design
+from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 
 AT = 0x5500_0000_1000
@@ -137,3 +145,28 @@ def test_what_is_chance(name: str) -> None:
 def test_a_pool_is_told_by_its_header(name: str) -> None:
     memory, usable = memory_of({**POOLS, **NO_POOLS}[name])
     assert hands_out_pieces(memory, AT, usable) == (name in POOLS)
+
+
+@pytest.mark.parametrize("broken", [None, 0, 1, 30, 49])
+def test_a_list_amid_structs_is_sure_as_far_as_its_links_lead_back(broken: Optional[int]) -> None:
+    """`broken`: a node that does not."""
+    image = HeapImage("2.36-64")
+    head = next(each.start for each in image.fixed if each.path == APP and each.present)
+    nodes = [image.row.user(image.main.used(image.row.request2size(48)).address) for _ in range(50)]
+    lost = image.row.user(image.main.used(image.row.request2size(48)).address)
+    links = [head, *(each + 16 for each in nodes)]
+    target = image.target()
+    for address in (head, *nodes, lost):
+        for at in range(0, 48, 8):
+            image.space.put(address + at, 0, 8)
+    for here, after in zip(links, links[1:]):
+        image.space.put(here, after, 8)
+        if broken is None or after != links[broken + 1]:
+            image.space.put(after + 8, here, 8)
+    session = Session(target)
+    blocks = live_blocks(session)
+    search = ImageSearch(session, blocks, find_roots(session, blocks))
+    marks = Reach(search, build(search)).marks
+    sure = len(nodes) if broken is None else broken
+    assert [marks[blocks.find(each)] for each in nodes] == [DEFINITE] * sure + [POSSIBLE] * (len(nodes) - sure)
+    assert marks[blocks.find(lost)] == UNMARKED

@@ -8,6 +8,7 @@ from mmap import mmap
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import Kind
+from ...engine import places_of
 from ...sources.debug_info_types import VariableFrame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks
@@ -142,8 +143,11 @@ class NamedBlocks:
     def certain(self, most: int = RULE) -> Iterator[int]:
         """The blocks of which it is certain what they are, by claims that are no weaker than `most`."""
         sure = [each.form in ("object", "array") for each in self.names]
-        for block, (name, level) in enumerate(zip(self.name, self.level)):
-            if name >= 0 and level <= most and sure[name]:
+        # of millions of blocks few may have a name
+        is_strong = bytes(level <= most for level in range(256))
+        for block in places_of(1, self.level.translate(is_strong)):
+            name = self.name[block]
+            if name >= 0 and sure[name]:
                 yield block
 
     def typed(self) -> Iterator[int]:

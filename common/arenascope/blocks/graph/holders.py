@@ -445,7 +445,7 @@ class _Folded:
         self._depth = [0] * len(self.names)
         self._known: dict[tuple[int, str], int] = {}
         tops = {each.number: at for at, each in enumerate(owners.holdings)}
-        self.whose = array("q", [NOBODY]) * len(self._sizes)
+        self.whose = array("i", [NOBODY]) * len(self._sizes)
         for block in range(len(self.whose)):
             way = []
             at = block

@@ -77,7 +77,7 @@ class Owners(NamedTuple):
     """The number of each block's holding."""
     above: Sequence[int]
     """The block that alone leads to each block; NOBODY: there is none."""
-    lead: Sequence[int]
+    lead: memoryview
     """SEVERAL, ALONE or JOINTLY for each block."""
     jointly: Sequence[Jointly] = ()
     """Groups of owners that lead to most together, the largest first."""

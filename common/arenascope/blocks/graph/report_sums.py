@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH
 from ...analysis.report import FIRST, FreedNext, HeldSums, Holder, JointHolders, Lost, MainHolder, PageSharer
-from ...engine import places_of
+from ...engine import chosen, places_of
 from .blocks import OwnerPages
 from .edges import build
 from .leads import Owner
 from .leaks import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks, rows_of
-from .owners import ALONE, JOINTLY, UNREACHED, find_owners
+from .owners import JOINTLY, UNREACHED, find_owners
 from .refs import ImageSearch
 from .returns import owned, returns
 
@@ -64,15 +65,16 @@ def shared_pages(
     holds; what nobody holds. None if it is not known what is in memory."""
     owners = find_owners(search)
     count = len(alone) + jointly + 1
-    of_one = {number: 1 << place for place, number in enumerate(alone)}
+    rest = array("i", [1 << count])
+    of_one = rest * (1 + max((each.number for each in owners.holdings), default=0))
+    for place, number in enumerate(alone):
+        of_one[number] = 1 << place
     if nobody is not None:
         of_one[nobody] = 1 << count - 1
-    of_several = {JOINTLY + at: 1 << len(alone) + at for at in range(jointly)}
-    rest = 1 << count
-    whose = [
-        of_one.get(number, rest) if lead == ALONE else of_several.get(lead, rest)
-        for number, lead in zip(owners.whose, owners.lead)
-    ]
+    of_several = rest * (JOINTLY + len(owners.jointly))
+    for at in range(jointly):
+        of_several[JOINTLY + at] = 1 << len(alone) + at
+    whose = chosen(owners.whose, owners.lead, of_one, of_several)
     # all that is set stays so beside nobody's
     kept = returns(search, whose, 2 << count, "sets")
     if kept is None:

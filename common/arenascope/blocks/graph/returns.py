@@ -9,14 +9,14 @@ from __future__ import annotations
 from array import array
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ...engine import Join, places_of
+from ...engine import Buffer, Join, chosen, places_of
 from ...session.resident import pages_of
 from ...session.session import Session
 from ...sources.target import Span, joined
 from .blocks import NOBODY, LiveBlocks, OwnerPages
 from .components import lumps
 from .edges import build
-from .owners import ALONE, UNREACHED, Owners, find_owners
+from .owners import JOINTLY, UNREACHED, Owners, find_owners
 from .refs import ImageSearch
 
 
@@ -39,14 +39,13 @@ def _owned(search: ImageSearch) -> HeldPages:
     owners = find_owners(search)
     numbers = 1 + max((each.number for each in owners.holdings), default=0)
     # what several hold goes back with none of them
-    whose = [number if lead == ALONE else numbers for number, lead in zip(owners.whose, owners.lead)]
+    several = array("i", [numbers]) * (JOINTLY + len(owners.jointly))
+    whose = chosen(owners.whose, owners.lead, array("i", range(numbers)), several)
     kept = returns(search, whose, numbers + 1)
     return HeldPages(owners, kept[:-1] if kept is not None else None)
 
 
-def returns(
-    search: ImageSearch, whose: Sequence[int], owners: int, join: Join = "nobody"
-) -> Optional[list[OwnerPages]]:
+def returns(search: ImageSearch, whose: Buffer, owners: int, join: Join = "nobody") -> Optional[list[OwnerPages]]:
     """By the owners' numbers; None where it is not known what is in memory."""
     session, blocks = search.session, search.blocks
     residency = session.residency
@@ -54,7 +53,7 @@ def returns(
         return None
     heaps = sorted(Span(heap.address, heap.end) for parts in session.heaps.values() for heap in parts)
     present = joined(part for heap in heaps for part in residency.resident_ranges(*heap) or ())
-    kept = pages_of_owners(session, blocks, heaps, present, array("i", whose), owners, join)
+    kept = pages_of_owners(session, blocks, heaps, present, whose, owners, join)
     for block, pages in zip(session.mmapped, pages_of(session, session.mmapped)):
         number = blocks.find(block.chunk + session.layout.header)
         if number >= 0 and pages is not None and whose[number] != NOBODY:
@@ -68,7 +67,7 @@ def pages_of_owners(
     blocks: LiveBlocks,
     heaps: Sequence[Span],
     present: Sequence[Span],
-    whose: array[int],
+    whose: Buffer,
     owners: int,
     join: Join,
 ) -> list[OwnerPages]:
