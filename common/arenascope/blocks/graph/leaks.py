@@ -31,7 +31,7 @@ from .roots import Roots
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
 SMALL = 512
 MANY_ALIKE = 8
-"""So many blocks of a size that all are pointed to at one offset are no chance."""
+"""So many blocks of a size that are pointed to at one offset are no chance."""
 
 
 class Reach:
@@ -42,8 +42,8 @@ class Reach:
         self._strength = Strength(search.session, search.blocks)
         self.marks = bytearray(len(graph.blocks))
         self.alike: list[int] = []
-        """What is reached at an offset that is the same for all blocks of its size."""
-        self._offsets: dict[int, int] = {}
+        """What is reached at an offset that is the same for most blocks of its size."""
+        self._offsets: dict[int, set[int]] = {}
         """Of such sizes."""
         self._past: dict[int, set[int]] = {}
         """How far inside other pointers lead."""
@@ -93,25 +93,28 @@ class Reach:
         if self._strength.is_definite(to, value, at):
             return True
         past = value - self._search.blocks.starts[to]
-        if past == self._offsets.get(self._search.blocks.sizes[to]):
+        if past in self._offsets.get(self._search.blocks.sizes[to], ()):
             self.alike.append(to)
             return True
         self._past.setdefault(to, set()).add(past)
         return False
 
     def _alike(self) -> list[int]:
-        """Blocks of a size of which all lead to one offset inside: they are meant, whatever stands there."""
+        """Blocks of a size to which pointers lead at one offset inside, as to most of their size: they are meant,
+        whatever stands there. The others may be something else."""
         groups: dict[int, list[int]] = {}
         for to in self._past:
             if self.marks[to] != DEFINITE:
                 groups.setdefault(self._search.blocks.sizes[to], []).append(to)
         new: list[int] = []
         for size, blocks in groups.items():
-            common = set.intersection(*(self._past[each] for each in blocks)) if len(blocks) >= MANY_ALIKE else ()
-            if common:
-                self._offsets[size] = min(common)
-                self.alike += blocks
-                new += self.mark(blocks, DEFINITE)
+            counts = Counter(past for each in blocks for past in self._past[each])
+            common = min(counts, key=lambda past: (-counts[past], past))
+            if counts[common] >= MANY_ALIKE and 2 * counts[common] > len(blocks):
+                self._offsets.setdefault(size, set()).add(common)
+                some = [each for each in blocks if common in self._past[each]]
+                self.alike += some
+                new += self.mark(some, DEFINITE)
         return new
 
     def _value(self, seed: Seed) -> tuple[int, Optional[int]]:

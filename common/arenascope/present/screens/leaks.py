@@ -73,7 +73,7 @@ def lines(
             yield f"  {type_words(each.name or NAMELESS)} ({STALE_WORDS[each.why]}): {held}, as {each.samples[0]:#x}"
         yield from left_out(style, left, "such word")
     for encoding, numbers in leaks.saved.items():
-        alone = "reached by pointers to one offset inside, like all blocks of their size"
+        alone = "reached by pointers to one offset inside, like most blocks of their size"
         said = alone if encoding == ALIKE else f"held by {encoding} pointers alone"
         yield f"{said}: {size(numbers)} in {count(len(numbers), 'block')}"
     yield ""
