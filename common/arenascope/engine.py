@@ -936,6 +936,13 @@ class EdgeTable(_Owned):
         tables = [call.table(each) for each in (whose, parents, ties, ranks)]
         self._follow("graph_hold", call.table(leads, len(leads) // 4), skipped, *tables, CONTROL)
 
+    def below(self, parents: Buffer, sizes: Buffer) -> memoryview:
+        """Of each block its bytes and those of all that it leads to by these ways: `parents` has the block before each
+        of them, or NOBODY."""
+        call, given = _Call(), _Given(1)
+        self._follow("graph_below", call.table(parents), call.table(sizes), CONTROL, given.argument)
+        return given.view("Q")
+
     def dominators(self, offsets: Buffer, held: Buffer, meter: Meter) -> tuple[memoryview, memoryview]:
         """Of node 0, which leads to one node for each owner, which leads to its blocks, whose nodes come after the
         owners': what can be reached, in the order in which it is met, and of each the place in that order of the last
@@ -965,8 +972,9 @@ class EdgeTable(_Owned):
                 steps=[*struct.iter_unpack("=3Q", steps[24 * numbers[5] : 24 * (numbers[5] + numbers[6])])],
                 others=others[numbers[7] : numbers[7] + numbers[8]].tolist(),
                 whole=bool(numbers[9]),
+                as_good=numbers[10],
             )
-            for numbers in struct.iter_unpack("=10Q", given.view("B", 80, at=3))
+            for numbers in struct.iter_unpack("=11Q", given.view("B", 88, at=3))
         ]
         joints, joint_owners = given.view("B", 24, at=6), given.view("I", at=7)
         jointly = [
@@ -992,6 +1000,8 @@ class OwnerRow(NamedTuple):
     """Other owners of what it does not hold alone, those that lead to most of it first."""
     whole: bool
     """There are no more than these."""
+    as_good: int
+    """So many of the first of them lead to nearly all that it holds."""
 
 
 class Ownership(NamedTuple):

@@ -17,6 +17,8 @@ pub const SHIFT: u32 = 3;
 /// A program's own headers may stand in so many bytes.
 const FRONT: u64 = 32;
 const LOW: u64 = 1 << 32;
+/// The longest header in front of a text that pointers lead to: redis' sdshdr64.
+const BEFORE_TEXT: u64 = 17;
 /// Words are resolved so many at a time, so that all wait for memory at once.
 const BATCH: usize = 256;
 
@@ -31,7 +33,7 @@ fn edge(number: u32, past: u64) -> u32 {
 /// Whether what leads so far into a block may be a number by chance: where a program's heap lies below 4 GiB, 32-bit
 /// hashes and counts of 64-bit programs do. Structs inside of blocks are aligned.
 fn is_low_number(value: u64, past: u64, word: u64) -> bool {
-    word == 8 && value < LOW && past > FRONT && value % 8 != 0
+    word == 8 && value < LOW && past > BEFORE_TEXT && value % 8 != 0
 }
 
 /// A pointer that a range of memory has.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::edges::{target, DEEP};
-use crate::failure::{push, Control, Failure, Pace, Result};
+use crate::failure::{copied, filled, push, Control, Failure, Pace, Result};
 use crate::graph::Graph;
 
 pub const NOBODY: i32 = -1;
@@ -41,7 +41,8 @@ struct Way {
 /// Ways by how many steps they are long.
 type Waiting = BTreeMap<u32, Vec<Way>>;
 
-/// Holds by these leads what nobody holds yet. Edges with the bits `skipped` are not followed.
+/// Holds by these leads, and by what is held with one of their ranks, what nobody holds yet. Edges with the bits
+/// `skipped` are not followed.
 pub fn hold(graph: &Graph, leads: &[Lead], skipped: u32, held: &mut Held, control: &Control) -> Result<()> {
     let mut pace = Pace::new(control);
     let count = graph.len();
@@ -53,6 +54,10 @@ pub fn hold(graph: &Graph, leads: &[Lead], skipped: u32, held: &mut Held, contro
     let mut ranks: Vec<u32> = leads.iter().map(|lead| lead.rank).collect();
     ranks.sort_unstable();
     ranks.dedup();
+    let mut before: Vec<u32> = Vec::new();
+    for block in (0..count as u32).filter(|block| held.whose[*block as usize] != NOBODY) {
+        push(&mut before, block)?;
+    }
     for rank in ranks {
         let (mut plain, mut deep) = (Vec::new(), Vec::new());
         for lead in leads.iter().filter(|lead| lead.rank == rank) {
@@ -61,6 +66,17 @@ pub fn hold(graph: &Graph, leads: &[Lead], skipped: u32, held: &mut Held, contro
         }
         let mut waiting = Waiting::from([(0, plain)]);
         let mut later = Waiting::from([(0, deep)]);
+        for block in before.iter().filter(|block| u32::from(held.ranks[**block as usize]) == rank) {
+            pace.step()?;
+            let owner = held.whose[*block as usize];
+            for edge in graph.of(*block as usize) {
+                if held.whose[target(*edge)] == NOBODY && edge & skipped == 0 {
+                    let way = Way { block: target(*edge) as u32, owner, parent: *block as i32 };
+                    let to = if edge & DEEP != 0 { &mut later } else { &mut waiting };
+                    push(to.entry(1).or_default(), way)?;
+                }
+            }
+        }
         while !waiting.is_empty() {
             follow(graph, waiting, &mut later, rank as u8, skipped, held, &mut pace)?;
             waiting = std::mem::take(&mut later);
@@ -131,4 +147,32 @@ fn settle(ways: &[Way], rank: u8, held: &mut Held, pace: &mut Pace) -> Result<Ve
         }
     }
     Ok(new)
+}
+
+/// Of each block its bytes and those of all that it leads to by these ways: `parents` has the block before each on the
+/// way, or NOBODY.
+pub fn below(graph: &Graph, parents: &[i32], sizes: &[u64], control: &Control) -> Result<Vec<u64>> {
+    let count = graph.len();
+    if parents.len() != count || sizes.len() != count || parents.iter().any(|parent| *parent >= count as i32) {
+        return Err(Failure::BadInput);
+    }
+    let mut pace = Pace::new(control);
+    let mut sums = copied(sizes)?;
+    let mut waiting = filled(count, 0u32)?;
+    for parent in parents.iter().filter(|parent| **parent >= 0) {
+        waiting[*parent as usize] += 1;
+    }
+    for leaf in 0..count {
+        let mut block = leaf;
+        // from each leaf upwards, as far as all others have come
+        while waiting[block] == 0 {
+            pace.step()?;
+            waiting[block] = u32::MAX;
+            let Ok(parent) = usize::try_from(parents[block]) else { break };
+            sums[parent] = sums[parent].saturating_add(sums[block]);
+            waiting[parent] -= 1;
+            block = parent;
+        }
+    }
+    Ok(sums)
 }

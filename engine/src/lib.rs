@@ -789,6 +789,21 @@ pub unsafe extern "C" fn arenascope_graph_hold(
     })
 }
 
+/// See `holders::below`: numbers of 64 bits.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_below(
+    graph: &Graph,
+    parents: &Table,
+    sizes: &Table,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        *to = Given::of(holders::below(graph, parents.of(), sizes.of(), control)?);
+        Ok(())
+    })
+}
+
 /// See `dominators::dominators`: offsets of 64 bits, `held` of 32; nodes and those above them.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_graph_dominators(

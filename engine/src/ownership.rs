@@ -12,6 +12,9 @@ const NONE: u32 = u32::MAX;
 const MOST: usize = 8;
 /// Who leads to less than such a part of what some lead to is not named.
 const TRIFLE: u64 = 100;
+/// Who leads to so many of NEARLY parts of what another holds is as good a holder.
+const AS_GOOD: u64 = 9;
+const NEARLY: u64 = 10;
 /// A way goes on while one block holds more than half of what the step above holds.
 const DEEPEST: usize = 8;
 /// So many groups of joint owners are told.
@@ -42,6 +45,8 @@ pub struct Row {
     pub others: u64,
     /// 1: there are no more of them.
     pub whole: u64,
+    /// So many of the first of them lead to nearly all that it holds.
+    pub as_good: u64,
 }
 
 /// A block on the way from an owner to where what it holds spreads.
@@ -111,8 +116,8 @@ impl Shared {
         owners
     }
 
-    /// Who leads to some of them, whoever leads to most first; whether these are all.
-    fn leading(&self, places: &[u32]) -> (Vec<u32>, bool) {
+    /// Who leads to some of them, with the bytes, whoever leads to most first; whether these are all.
+    fn leading(&self, places: &[u32]) -> (Vec<(u64, u32)>, bool) {
         let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
         let (mut sum, mut whole) = (0, true);
         for place in places {
@@ -128,7 +133,7 @@ impl Shared {
             sizes.iter().filter(|(_, size)| **size >= least).map(|(owner, size)| (*size, *owner)).collect();
         owners.sort_unstable_by_key(|(size, owner)| (u64::MAX - size, *owner));
         let is_all = whole && owners.len() == sizes.len();
-        (owners.into_iter().map(|(_, owner)| owner).collect(), is_all)
+        (owners, is_all)
     }
 }
 
@@ -382,8 +387,10 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32], con
         }
         let (others, whole) = shared.leading(places);
         let (first_step, first_other) = (found.steps.len() as u64, found.others.len() as u64);
-        for other in others.iter().filter(|other| **other as usize != owner) {
+        for (size, other) in others.iter().filter(|(_, other)| *other as usize != owner) {
             push(&mut found.others, *other)?;
+            let row = &mut found.rows[owner];
+            row.as_good += u64::from(*size / AS_GOOD >= row.bytes / NEARLY);
         }
         tree.way(first, found.rows[owner].bytes, &mut found.steps)?;
         let row = &mut found.rows[owner];

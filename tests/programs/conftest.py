@@ -51,6 +51,12 @@ def serving(request: pytest.FixtureRequest) -> Iterator[Running]:
 
 
 @pytest.fixture
+def given(request: pytest.FixtureRequest) -> Iterator[Running]:
+    """The same of a program that the test has."""
+    yield from run(request.param)
+
+
+@pytest.fixture
 def recorded(request: pytest.FixtureRequest) -> Iterator[Running]:
     """The same, with a list of its blocks (ledger.py)."""
     yield from run(named(request.param), ledger.environment())

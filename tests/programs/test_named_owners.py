@@ -49,6 +49,7 @@ LARGEST = {
     "redis-on-glibc": ("global", "server"),
     "mariadbd": ("global", "dflt_key_cache"),
     "nginx": ("global", "ngx_cycle"),
+    "lighttpd": ("stack", None),
 }
 
 

@@ -235,13 +235,15 @@ FLAGS = 3
 FRONT = 32
 LOW = 1 << 32
 ALIGNED = 8
+BEFORE_TEXT = 17
+"""The longest header in front of a text that pointers lead to: redis' sdshdr64."""
 
 
 def is_low_number(value: int, past: int, word: int) -> bool:
     """Whether what leads so far into a block may be a number by chance: where a program's heap lies below 4 GiB, 32-bit
     hashes and counts of 64-bit programs do. Structs inside of blocks are aligned; a pointer to a letter amid a text
     has another one beside it, to the start."""
-    return word == ALIGNED and value < LOW and past > FRONT and value % ALIGNED != 0
+    return word == ALIGNED and value < LOW and past > BEFORE_TEXT and value % ALIGNED != 0
 
 
 def edge_to(number: int, past: int) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.report import UNNAMED
 from ..declared.container_rows import start_of
@@ -14,14 +13,12 @@ from ..declared.once_per_image import declared_in
 from ..recognise.module_memory import ground_of
 from ..recognise.nginx import Nginx
 from ..recognise.selection import Selection
-from .blocks import DEEP, FLAGS, NOBODY, STALE
+from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
 from .edges import Graph
 from .refs import ImageSearch
 from .root_pointers import Seed
 from .stale_words import why_text
-
-if TYPE_CHECKING:
-    pass
+from .start_frames import ROUNDS, SYSTEM, Claims, StartFrames, borrowed
 
 FIELDS = 3
 """Of a way to a block, in a row of such: the block, the owner, the block before it or NOBODY."""
@@ -58,14 +55,33 @@ def _none(found: MainHolders) -> Sequence[Lead]:
 
 
 def main_holders(
-    graph: Graph, leads: Sequence[Lead], stale: Callable[[MainHolders], Sequence[Lead]] = _none
+    graph: Graph,
+    leads: Sequence[Lead],
+    stale: Callable[[MainHolders], Sequence[Lead]] = _none,
+    chance: bool = False,
+    better: Callable[[MainHolders], Sequence[Lead]] = _none,
 ) -> MainHolders:
-    """`stale` tells those by stale words, of a rank below all others, once the rest is known."""
+    """`stale` tells those by stale words, of a rank below all others, once the rest is known. `chance`: numbers may
+    lead to the inside of blocks, so that lasting holders who do without such pointers come first. `better` tells other
+    leads in place of these, if there are any, once it is known who would hold what."""
+    found = _sure_holders(graph, leads, chance)
+    for _ in range(ROUNDS):
+        others = better(found)
+        if not others:
+            break
+        found = _sure_holders(graph, others, chance)
+    _hold(graph, stale(found), 0, found)
+    return found
+
+
+def _sure_holders(graph: Graph, leads: Sequence[Lead], chance: bool) -> MainHolders:
     count = len(graph.blocks)
     whose, parents, ties = (array("i", [NOBODY]) * count for _ in range(3))
     found = MainHolders(whose, parents, ties, bytearray(count))
+    if chance:
+        sure = [each for each in leads if each.rank < RANKS.index("local") and not each.edge & INSIDE]
+        _hold(graph, sure, STALE | INSIDE, found)
     _hold(graph, leads, STALE, found)
-    _hold(graph, stale(found), 0, found)
     return found
 
 
@@ -124,8 +140,6 @@ OWN = ("global", "tls", "kernel", "runtime", "mapping", "stack", "register")
 """The kinds of owners."""
 VECTORS = "vector registers"
 """Of a thread, apart from its others: what they have is mostly old."""
-SYSTEM = re.compile(r"(ld|ld-linux.*|libc|libstdc\+\+|libgcc_s|libpthread|libdl|libm|librt)[-.].*")
-"""Libraries of which the variables keep what the program's own do: lists of streams, of what is loaded."""
 
 
 class Owner(NamedTuple):
@@ -144,13 +158,21 @@ class Owner(NamedTuple):
         return self.kind == "stack" and self.name is not None
 
 
-def leads_of(search: ImageSearch, graph: Graph) -> tuple[list[Owner], list[Lead]]:
+class Leads(NamedTuple):
     """Everybody who has a pointer to a block, those of the best rank and with a name first; and these pointers."""
+
+    owners: list[Owner]
+    leads: list[Lead]
+    claims: Claims
+
+
+def leads_of(search: ImageSearch, graph: Graph) -> Leads:
     named = _Named(search)
     found = [
         named.owner_of(seed, why_text(graph.stale.why(seed.address)) if seed.edge & STALE else None)
         for seed in graph.seeds
     ]
+    claims = named.claims(graph, [each.owner for each in found])
     stacks = {each.owner.tid for each in found if each.owner.kind == "stack"}
     best: dict[Owner, tuple[int, bool, bool, int]] = {}
     for at, each in enumerate(found):
@@ -162,7 +184,20 @@ def leads_of(search: ImageSearch, graph: Graph) -> tuple[list[Owner], list[Lead]
     owners = sorted(best, key=best.__getitem__)
     numbers = {owner: number for number, owner in enumerate(owners)}
     edges = edges_of_seeds(search, graph.seeds)
-    return owners, [Lead(each.rank, numbers[each.owner], edge) for each, edge in zip(found, edges)]
+    return Leads(owners, [Lead(each.rank, numbers[each.owner], edge) for each, edge in zip(found, edges)], claims)
+
+
+def put_in_order(graph: Graph, stated: Leads, found: MainHolders) -> bool:
+    """Puts leads of locals that own something in front, and those that were borrowed behind; whether there are any."""
+    leads = stated.leads
+    taken = borrowed(graph, leads, found, stated.claims)
+    if all(leads[each].rank == RANKS.index("stack") for each in taken.others):
+        return False
+    for number in taken.owning:
+        leads[number] = leads[number]._replace(rank=0)
+    for number in taken.others:
+        leads[number] = leads[number]._replace(rank=RANKS.index("stack"))
+    return True
 
 
 class _Who(NamedTuple):
@@ -220,10 +255,29 @@ class _Named:
         name = f"{UNNAMED}{place.name}" if place.in_file else place.name or None
         return _Who(Owner(root.kind, name, root.tid), rank, nameless=place.in_file)
 
+    def claims(self, graph: Graph, owners: Sequence[Owner]) -> Claims:
+        """`owners`: of each of the graph's seeds."""
+        frames, program = StartFrames(self._search), ground_of(self._search.session).modules.program
+        path = program.path if program is not None else None
+        locals, variables, others = list[int](), list[int](), list[int]()
+        for number, (seed, owner) in enumerate(zip(graph.seeds, owners)):
+            if owner.stale is not None:
+                continue
+            if owner.kind == "stack" and seed.address and frames.has(owner.tid, seed.address):
+                locals.append(number)
+            elif owner.kind == "global":
+                (variables if self._path_at(seed.address) == path else others).append(number)
+            elif owner.kind == "kernel":
+                others.append(number)
+        return Claims(locals, variables, others)
+
     def _is_of_system(self, start: int) -> bool:
-        """By the file that is mapped there, or in front of zeroed variables."""
-        at = bisect_right(self._starts, start) - 1
-        return at >= 0 and SYSTEM.fullmatch(self._files[at].path.rpartition("/")[2]) is not None
+        return SYSTEM.fullmatch(self._path_at(start).rpartition("/")[2]) is not None
+
+    def _path_at(self, address: int) -> str:
+        """The file that is mapped there, or in front of zeroed variables."""
+        at = bisect_right(self._starts, address) - 1
+        return self._files[at].path if at >= 0 else ""
 
 
 def stale_leads(graph: Graph, owners: list[Owner], found: MainHolders) -> Iterator[Lead]:

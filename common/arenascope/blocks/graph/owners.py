@@ -10,9 +10,9 @@ from itertools import accumulate, chain
 from typing import NamedTuple, Optional, Sequence
 
 from ...engine import OwnerRow, Ownership, places_of
-from .blocks import FLAGS, NOBODY, STALE
+from .blocks import ALIGNED, FLAGS, LOW, NOBODY, STALE
 from .edges import Further, Graph, build, lasting, with_more
-from .leads import RANKS, Lead, MainHolders, Owner, leads_of, main_holders, stale_leads
+from .leads import RANKS, Lead, MainHolders, Owner, leads_of, main_holders, put_in_order, stale_leads
 from .leaks import pointers_again
 from .refs import ImageSearch
 
@@ -68,6 +68,8 @@ class Holding(NamedTuple):
     way: Sequence[HeldStep] = ()
     leading: Optional[OtherHolders] = None
     """Other owners of what it does not hold alone."""
+    as_good: Sequence[Owner] = ()
+    """Those of them who lead to nearly all that it holds."""
 
 
 class Owners(NamedTuple):
@@ -126,14 +128,23 @@ def _suspects(found: BlockHolders) -> Sequence[int]:
 
 
 def _held_by(search: ImageSearch, graph: Graph) -> BlockHolders:
-    owners, leads = leads_of(search, graph)
+    stated = leads_of(search, graph)
+    owners, leads, _ = stated
     by_words: list[Lead] = []
+    blocks = search.blocks
+    is_low = search.session.memory.pointer_size == ALIGNED and len(blocks) > 0 and blocks.starts[0] < LOW
+
+    def sure() -> list[Lead]:
+        return [each for each in leads if not each.edge & STALE]
+
+    def better(found: MainHolders) -> Sequence[Lead]:
+        return sure() if put_in_order(graph, stated, found) else ()
 
     def stale(found: MainHolders) -> Sequence[Lead]:
         by_words.extend(stale_leads(graph, owners, found))
         return [*(each for each in leads if each.edge & STALE), *by_words]
 
-    main = main_holders(graph, [each for each in leads if not each.edge & STALE], stale)
+    main = main_holders(graph, sure(), stale, chance=is_low, better=better)
     return BlockHolders(graph, owners, [*leads, *by_words], main)
 
 
@@ -178,6 +189,7 @@ def _holding(number: int, owners: Sequence[Owner], row: OwnerRow) -> Holding:
         tied_bytes=row.tied_bytes,
         way=[HeldStep(*each) for each in row.steps],
         leading=OtherHolders([owners[each] for each in row.others], row.whole) if row.others or not row.whole else None,
+        as_good=[owners[each] for each in row.others[: row.as_good]],
     )
 
 

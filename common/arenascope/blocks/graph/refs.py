@@ -80,7 +80,7 @@ class Names:
 
     def function(self, tid: Optional[int], address: int) -> Optional[SymbolPlace]:
         """The function whose frame has this word of a stack."""
-        frames = self._frames_of(tid) if tid is not None else []
+        frames = self.frames_of(tid) if tid is not None else []
         index = bisect_right([each.stack_pointer for each in frames], address) - 1
         if not frames or index + 1 == len(frames):
             return None  # beyond the last that tables lead to
@@ -88,7 +88,8 @@ class Names:
         told = self._session.target.describe(frames[index].pc - 1 if index > 0 else frames[0].pc)
         return told._replace(offset=0) if told is not None and not told.in_file else told
 
-    def _frames_of(self, tid: int) -> list[UnwoundFrame]:
+    def frames_of(self, tid: int) -> list[UnwoundFrame]:
+        """A thread's, the innermost first."""
         if not self._frames:
             self._frames = {each.tid: self._unwound(each.general) for each in self._session.target.register_sets()}
         return self._frames.get(tid, [])

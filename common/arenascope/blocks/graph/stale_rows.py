@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from typing import Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
 from ...glibc.find.libc_file import LIBC_NAME
 from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
-from ...sources.target import Span
+from ...sources.target import RegionIndex, Span
 from ..declared.claims import CONTAINER, VTABLE
 from ..declared.containers.forms import OfBody
 from ..declared.layouts import DEEPEST, NUMBERS, Layouts
@@ -17,10 +18,11 @@ from ..declared.once_per_image import declared_in
 from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
 from ..recognise.module_memory import fits, ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
-from .blocks import FLAGS, LiveBlocks, edge_to
+from .blocks import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, LiveBlocks, edge_to
 from .refs import ImageSearch
-from .root_pointers import root_pointers
-from .stale_words import PointerWords, StaleWords
+from .root_pointers import Seed, root_pointers
+from .roots import Root
+from .stale_words import NO_BLOCK, PointerWords, StaleWords
 from .stale_words import PointerWords as Words
 
 MOST_BYTES = 1 << 19
@@ -438,6 +440,70 @@ def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, pointer: St
     return Span(first + count * entry, end // word * word)
 
 
+AROUND = 8
+"""So many words on each side of a variable's tell whether it is one of an array of numbers."""
+COUNT = 1 << 16
+"""Smaller numbers, alone or two in a word, and negative ones of 32 bits are as likely beside pointers as beside
+numbers."""
+LIKE_NUMBERS, BESIDE_STARTS = 2, 5
+"""So many numbers have to lie there, and more where the word leads to the start of a block, which chance does less."""
+
+
+def _numbers_in_variables(search: ImageSearch, table: StaleWords) -> None:
+    """Where a program's heap lies below 4 GiB, arrays of codes, flags, hashes and instructions have words that are
+    addresses in it by chance."""
+    blocks, ranges = search.blocks, search.roots.ranges
+    if search.session.memory.pointer_size != ALIGNED or not len(blocks) or blocks.starts[0] >= LOW:
+        return
+    numbers = _LowNumbers(search)
+    told = [*table.ranges()]
+    starts = [each.start for each in told]
+    for seed in root_pointers(search):
+        if seed.root >= len(ranges) or ranges[seed.root].kind != "global" or blocks.starts[seed.edge >> FLAGS] >= LOW:
+            continue
+        at = bisect_right(starts, seed.address) - 1
+        if (at < 0 or told[at].end <= seed.address) and numbers.has(ranges[seed.root], seed):
+            table.exclude(seed.address, seed.address + ALIGNED, "low-number")
+
+
+class _LowNumbers:
+    """Those in variables of one image."""
+
+    def __init__(self, search: ImageSearch) -> None:
+        self._memory, self._blocks, self._heaps = search.session.memory, search.blocks, search.heap_spans
+        self._starts = [each.start for each in self._heaps]
+        self._region = RegionIndex(search.session.regions).find
+
+    def has(self, root: Root, seed: Seed) -> bool:
+        """Whether a word of a range may be one: it leads far into a block, to which no word beside it leads, as the
+        first of three in a std::vector does; or more of the words beside it are numbers than lead to blocks."""
+        first = max(root.start, seed.address - AROUND * ALIGNED)
+        count = (min(root.end, seed.address + (AROUND + 1) * ALIGNED) - first) // ALIGNED
+        words = [*(self._memory.try_words(first, count) or ())]
+        led = [self._leads(each) for each in words]
+        near = {to for to, past in led if to >= 0 and past <= FRONT and not past % ALIGNED}
+        if seed.edge & DEEP and seed.edge >> FLAGS not in near:
+            return True
+        like_numbers = like_starts = 0
+        for value, (to, past) in zip(words, led):
+            if to >= 0:
+                like_numbers += to not in near
+                like_starts += past <= FRONT and not past % ALIGNED
+            elif max(divmod(value, LOW)) >= COUNT and value <= self._memory.top - LOW:
+                like_numbers += self._region(value) is None or self._is_in_heap(value)
+        least = LIKE_NUMBERS if seed.edge & INSIDE else BESIDE_STARTS
+        return like_numbers >= max(least, like_starts)
+
+    def _is_in_heap(self, value: int) -> bool:
+        at = bisect_right(self._starts, value) - 1
+        return at >= 0 and value < self._heaps[at].end
+
+    def _leads(self, value: int) -> tuple[int, int]:
+        """To which block, and how far inside; NO_BLOCK where it leads to none."""
+        to = self._blocks.find(value)
+        return (to, value - self._blocks.starts[to]) if to >= 0 else (NO_BLOCK, 0)
+
+
 def _declared(search: ImageSearch, table: StaleWords) -> None:
     """Of typed blocks only pointers lead anywhere."""
     named = declared_in(search)
@@ -445,5 +511,12 @@ def _declared(search: ImageSearch, table: StaleWords) -> None:
         declare(named, table, search.session.memory)
 
 
-SOURCES: Sequence[Callable[[ImageSearch, StaleWords], None]] = (_streams, _popped, _links, _in_variables, _declared)
+SOURCES: Sequence[Callable[[ImageSearch, StaleWords], None]] = (
+    _streams,
+    _popped,
+    _links,
+    _in_variables,
+    _numbers_in_variables,
+    _declared,
+)
 """Who tells of an image, in this order."""

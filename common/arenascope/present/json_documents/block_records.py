@@ -96,6 +96,10 @@ class OwnerRow(OwnerRecord):
     leading: Annotated[
         Optional[OtherHoldersRecord], "Who leads to what of held_bytes it does not hold alone; null: it holds all"
     ]
+    also_reached_from: Annotated[
+        Sequence[RootRecord],
+        "Those of `leading` who are as good holders: each leads to nine tenths of held_bytes or more",
+    ]
     path: Annotated[
         Sequence[PathStep], "Down to where it spreads: blocks on which most of what the one before has hangs"
     ]

@@ -113,6 +113,7 @@ class OwnersScreen:
                 owners=[records.RootRecord.of(each) for each in leading.owners],
                 whole=leading.whole,
             ),
+            also_reached_from=[records.RootRecord.of(each) for each in holding.as_good],
             path=[
                 records.PathStep(
                     block=hexadecimal(starts[each.block]),
@@ -179,6 +180,11 @@ def together(search: ImageSearch, leading: OtherHolders, few: int = FEW) -> str:
     return listed([*named, more])
 
 
+def also_reached_from(shown: OwnersScreen, holding: Holding, few: int = FEW) -> str:
+    """Other owners who are as good holders."""
+    return f"also reached from {together(shown.search, OtherHolders(holding.as_good, whole=True), few)}"
+
+
 def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
@@ -195,7 +201,8 @@ def summary(style: Style, shown: OwnersScreen, resident: Optional[int] = None) -
     if lost is not None and lost.bytes > largest.bytes:
         leads = "nothing leads" if nobody(shown.search) == NOBODY else "no plain pointer leads"
         said, of = f"{said}; {leads} to {style.size(lost.bytes)} of it", " of the rest"
-    return f"{said}; {with_verb(shown.words(largest), 'hold')} most{of}, {much}{_most_jointly(style, shown)}"
+    said += f"; {with_verb(shown.words(largest), 'hold')} most{of}, {much}"
+    return f"{said}, {also_reached_from(shown, largest)}" if largest.as_good else said + _most_jointly(style, shown)
 
 
 def _most_jointly(style: Style, shown: OwnersScreen) -> str:
@@ -313,6 +320,8 @@ def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
 def _cells(style: Style, shown: OwnersScreen, holding: Holding) -> list[str]:
     kept = shown.kept_by(holding)
     shared = together(shown.search, holding.leading, FIRST) if holding.leading is not None else ""
+    if holding.as_good:
+        shared = also_reached_from(shown, holding, FIRST)
     return [
         shown.words(holding),
         style.size(holding.bytes),

@@ -337,6 +337,8 @@ CFA = -1
 class UnwoundFrame(NamedTuple):
     pc: int
     stack_pointer: int
+    saved: Sequence[int] = ()
+    """Where functions that it called, directly or not, have saved registers that are still its own."""
 
 
 class Unwinder:
@@ -348,17 +350,19 @@ class Unwinder:
     def frames(self, registers: Mapping[int, int], pc: int, limit: int) -> Iterator[UnwoundFrame]:
         """Yields frames, the innermost first. `registers` by DWARF's numbers."""
         exact, here = True, dict(registers)
+        saved: dict[int, int] = {}
         for _ in range(limit):
             stack = here[self.machine.stack]
-            yield UnwoundFrame(pc, stack)
+            yield UnwoundFrame(pc, stack, tuple(saved.values()))
             try:
                 row = self.tables.find(pc if exact else pc - 1)
                 if row is None:
                     return
                 if row.entry.is_signal:
                     here, pc, exact = *self._interrupted(stack), True
+                    saved = {number: stack + at for number, at in self.machine.from_signal.items()}
                     continue
-                here, pc = self._caller(row, here)
+                here, pc = self._caller(row, here, saved)
             except (CannotUnwind, MemoryReadError, LookupError):
                 return
             exact = False
@@ -369,13 +373,15 @@ class Unwinder:
         registers = {number: self.memory.word(stack + at) for number, at in self.machine.from_signal.items()}
         return registers, self.memory.word(stack + self.machine.signal_counter)
 
-    def _caller(self, row: UnwindRow, here: Mapping[int, int]) -> tuple[dict[int, int], int]:
+    def _caller(self, row: UnwindRow, here: Mapping[int, int], saved: dict[int, int]) -> tuple[dict[int, int], int]:
+        """Registers and the next instruction. `saved` is kept up to date: where each register lies on the stack."""
         top = self.memory.top
         cfa = self._value(row.cfa, here, 0) if row.cfa.expression is not None else None
         if cfa is None:
             cfa = (here[row.cfa.register if row.cfa.register is not None else CFA] + row.cfa.at) & top
         before = dict(here)
         for number, rule in row.rules.items():
+            saved.pop(number, None)
             if rule is None:
                 before.pop(number, None)
             elif rule.register is not None:
@@ -383,6 +389,8 @@ class Unwinder:
             else:
                 value = self._value(rule, here, cfa)
                 before[number] = value if rule.is_value else self.memory.word(value)
+                if not rule.is_value and number != row.entry.returns:
+                    saved[number] = value
         before[self.machine.stack] = cfa
         if row.entry.returns not in before:
             raise CannotUnwind
