@@ -3,7 +3,7 @@
 //! Each MiB of addresses in which blocks begin (a granule) has a bitmap of the places where they can, with a count of
 //! the bits before each of its words: a binary search in millions of starts would wait for memory at every step.
 
-use crate::failure::{copied, filled, push, with_room, Control, Failure, Pace, Result};
+use crate::failure::{add_up, copied, filled, push, with_room, Control, Failure, Pace, Result};
 use crate::sweep::Swept;
 
 const GRANULE_BITS: u32 = 20;
@@ -67,6 +67,7 @@ impl Blocks {
         let right = starts.len() == ends.len()
             && starts.len() == sizes.len()
             && starts.len() < MOST_BLOCKS
+            && add_up(&sizes)
             && starts.windows(2).all(|two| two[0] < two[1])
             && starts.iter().zip(&ends).all(|(start, end)| start <= end && start % 8 == 0);
         if !right {

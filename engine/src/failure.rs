@@ -101,6 +101,11 @@ pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
     Ok(())
 }
 
+/// Whether a sum of these is one, whichever of them are added.
+pub fn add_up(sizes: &[u64]) -> bool {
+    sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size)).is_some()
+}
+
 /// One after the other; each is let go when it was taken.
 pub fn joined<T>(parts: Vec<Vec<T>>) -> Result<Vec<T>> {
     let mut all = with_room(parts.iter().map(Vec::len).sum())?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::edges::target;
-use crate::failure::{filled, push, with_room, Control, Failure, Pace, Result};
+use crate::failure::{add_up, filled, push, with_room, Control, Failure, Pace, Result};
 use crate::graph::Graph;
 use crate::holders::NOBODY;
 
@@ -304,7 +304,8 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32], con
     let mut pace = Pace::new(control);
     let (count, owners, nodes) = (tree.graph.len(), tree.owners(), tree.nodes.len());
     let is_owner = |number: &i32| *number == NOBODY || (0..owners as i64).contains(&i64::from(*number));
-    if sizes.len() != count || whose.len() != count || ties.len() != count || !whose.iter().all(is_owner) {
+    let lengths = [sizes.len(), whose.len(), ties.len()];
+    if lengths != [count; 3] || !whose.iter().all(is_owner) || !add_up(sizes) {
         return Err(Failure::BadInput);
     }
     tree.sum(sizes, &mut pace)?;
