@@ -350,17 +350,6 @@ def sum_at(values: Buffer, places: Buffer) -> int:
     return found.value
 
 
-def grouped(numbers: Optional[Buffer], values: Buffer) -> Iterator[tuple[int, memoryview]]:
-    """(value, the numbers that have it) of each of the values, in their order. Without numbers they are the places of
-    the values that are not 0."""
-    call, given = _Call(), _Given(3)
-    _checked(_library().arenascope_grouped(call.table(numbers), call.table(values), given.argument))
-    found, start = given.view("I"), 0
-    for value, end in zip(given.view("Q", at=1), given.view("I", at=2)):
-        yield value, found[start:end]
-        start = end
-
-
 def fill(values: Buffer, places: Buffer, value: int) -> None:
     """Puts a value in these places of an array where there is none yet, which is -1."""
     call = _Call()
@@ -693,6 +682,17 @@ class EngineImage(_Owned):
         arguments = (*tables, code == "Q", background.processors(), CONTROL, given.argument)
         self._run("select", *arguments, size=count, at_once=FEW_STEPS)
         return given.view(code)
+
+    def grouped(self, numbers: Optional[Buffer], values: Buffer) -> Iterator[tuple[int, memoryview]]:
+        """(value, the numbers that have it) of each of the values, in their order. Without numbers they are the places
+        of the values that are not 0."""
+        call, given = _Call(), _Given(3)
+        tables = (call.table(numbers), call.table(values))
+        self._run("grouped", *tables, CONTROL, given.argument, size=len(values), at_once=FEW_STEPS)
+        found, start = given.view("I"), 0
+        for value, end in zip(given.view("Q", at=1), given.view("I", at=2)):
+            yield value, found[start:end]
+            start = end
 
     @property
     def count(self) -> int:

@@ -636,9 +636,15 @@ pub unsafe extern "C" fn arenascope_select(
 
 /// See `selection::grouped`: `numbers` of 32 bits, `of` of 64; what `Grouped` has, in its order.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_grouped(numbers: &Table, of: &Table, to: &mut [Given; 3]) -> i32 {
+pub unsafe extern "C" fn arenascope_grouped(
+    _: &Engine,
+    numbers: &Table,
+    of: &Table,
+    control: &Control,
+    to: &mut [Given; 3],
+) -> i32 {
     guarded(|| {
-        let found = selection::grouped(numbers.of(), of.of())?;
+        let found = selection::grouped(numbers.of(), of.of(), control)?;
         *to = [Given::of(found.numbers), Given::of(found.values), Given::of(found.ends)];
         Ok(())
     })

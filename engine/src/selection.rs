@@ -3,8 +3,10 @@
 //! An expression is a list of nodes that refer to earlier ones; its value is the last one's. What cannot be read has no
 //! value, nor has what is computed from it; a comparison of it does not hold.
 
+use std::collections::HashMap;
+
 use crate::blocks::Blocks;
-use crate::failure::{filled, joined, push, with_room, Control, Failure, Result};
+use crate::failure::{filled, joined, push, with_room, Control, Failure, Pace, Result};
 use crate::image::{in_threads, Cursor, Image, Span};
 
 /// So many bytes of text are looked at.
@@ -402,26 +404,36 @@ pub struct Grouped {
     pub ends: Vec<u32>,
 }
 
-pub fn grouped(numbers: &[u32], of: &[u64]) -> Result<Grouped> {
+pub fn grouped(numbers: &[u32], of: &[u64], control: &Control) -> Result<Grouped> {
     if (!numbers.is_empty() && numbers.len() != of.len()) || of.len() > u32::MAX as usize {
         return Err(Failure::BadInput);
     }
-    let is_taken = |value: u64| value != 0 || !numbers.is_empty();
-    let mut rows: Vec<(u64, u32)> = with_room(of.iter().filter(|value| is_taken(**value)).count())?;
-    rows.extend(of.iter().zip(0u32..).map(|(value, at)| (*value, at)).filter(|row| is_taken(row.0)));
-    rows.sort_unstable();
-    let (mut found, mut values, mut ends) = (with_room(rows.len())?, Vec::new(), Vec::new());
-    for (place, (value, at)) in rows.iter().enumerate() {
-        if place > 0 && rows[place - 1].0 != *value {
-            push(&mut ends, place as u32)?;
-        }
-        if place == 0 || rows[place - 1].0 != *value {
-            push(&mut values, *value)?;
-        }
-        found.push(numbers.get(*at as usize).copied().unwrap_or(*at));
+    let mut pace = Pace::new(control);
+    // each value's group, and how many have it
+    let mut groups: HashMap<u64, (u32, u32)> = HashMap::new();
+    for value in of.iter().filter(|value| **value != 0 || !numbers.is_empty()) {
+        pace.step()?;
+        groups.try_reserve(1)?;
+        groups.entry(*value).or_insert((0, 0)).1 += 1;
     }
-    if !rows.is_empty() {
-        push(&mut ends, rows.len() as u32)?;
+    let mut values: Vec<u64> = with_room(groups.len())?;
+    values.extend(groups.keys());
+    values.sort_unstable();
+    let mut ends = with_room(values.len())?;
+    let mut end = 0;
+    for value in &values {
+        let group = groups.get_mut(value).expect("one of them");
+        group.0 = end;
+        end += group.1;
+        ends.push(end);
+    }
+    let mut found = filled(end as usize, 0)?;
+    for (at, value) in of.iter().enumerate() {
+        pace.step()?;
+        if let Some(group) = groups.get_mut(value) {
+            found[group.0 as usize] = numbers.get(at).copied().unwrap_or(at as u32);
+            group.0 += 1;
+        }
     }
     Ok(Grouped { numbers: found, values, ends })
 }
@@ -509,10 +521,10 @@ mod tests {
 
     #[test]
     fn numbers_by_their_values() {
-        let found = grouped(&[10, 11, 12, 13], &[7, 5, 7, 9]).unwrap();
+        let found = grouped(&[10, 11, 12, 13], &[7, 5, 7, 9], &Control::default()).unwrap();
         assert_eq!((found.numbers, found.values, found.ends), (vec![11, 10, 12, 13], vec![5, 7, 9], vec![1, 3, 4]));
-        assert_eq!(grouped(&[], &[0, 4, 0, 4]).unwrap().numbers, [1, 3]);
-        assert!(grouped(&[1], &[]).is_err());
+        assert_eq!(grouped(&[], &[0, 4, 0, 4], &Control::default()).unwrap().numbers, [1, 3]);
+        assert!(grouped(&[1], &[], &Control::default()).is_err());
         let mut kinds = [-1, 3, -1];
         fill(&mut kinds, &[0, 1], 8).unwrap();
         assert_eq!(kinds, [8, 3, -1]);

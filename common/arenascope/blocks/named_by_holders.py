@@ -622,7 +622,7 @@ class HolderPass:
         return self._names[address]
 
     def _number(self, kind: Kind) -> int:
-        number = self._catalogue.known(kind)
+        number = self._catalogue.plain(kind)
         for entry in self._catalogue.entries[len(self._kinds) :]:
             self._kinds.append(entry.kind)
         return number

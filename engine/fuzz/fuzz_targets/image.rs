@@ -70,7 +70,7 @@ fn look(data: &[u8]) -> Result<()> {
     let data = &spans[..spans.len().min(1)];
     let ground =
         Ground { image: &image, blocks: &blocks, low: base, high: base + size, data, little: image.is_little() };
-    let _ = contents(&ground, 1, &control);
+    let _ = contents(&ground, &vec![-1; ground.blocks.len()], 1, &control);
     let _ = beginning_with(&image, &blocks, &whole, 1, &control);
     let Ok((graph, _)) = edges(&image, &blocks, &stale, &whole, why, 1, &control) else { return Ok(()) };
     let count = blocks.len();

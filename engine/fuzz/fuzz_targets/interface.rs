@@ -44,6 +44,16 @@ impl Numbers {
     }
 }
 
+/// Nodes of an expression that refer to earlier ones, mostly.
+fn nodes_of(values: &[u64]) -> Numbers {
+    let mut nodes = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        let earlier = |shift: u32| (value >> shift) % (at as u64 + u64::from(value >> 60 == 0)).max(1);
+        nodes.extend([value % 24 | earlier(8) << 32, earlier(16) | earlier(24) << 32, value >> 32 & 0xff]);
+    }
+    Numbers(nodes)
+}
+
 fn nothing() -> [Given; 8] {
     // SAFETY: a table of no values
     unsafe { std::mem::zeroed() }
@@ -89,7 +99,7 @@ unsafe fn call(input: &mut Unstructured) -> Result<()> {
                 &mut *given.as_mut_ptr().cast::<[Given; $count]>()
             };
         }
-        let code = match input.int_in_range(0..=17)? {
+        let code = match input.int_in_range(0..=20)? {
             0 => arenascope_blocks(engine, &a.table(8), &b.table(8), &c.table(8)),
             1 => {
                 let tables = (&a.table(40), &b.table(8), &c.table(1));
@@ -129,13 +139,27 @@ unsafe fn call(input: &mut Unstructured) -> Result<()> {
                     into!(2),
                 )
             }
-            11 => arenascope_contents(engine, word, word | 0xffff, &a.table(16), 2, &control, &mut given[0]),
+            11 => {
+                let tables = (&a.table(16), &b.table(4));
+                arenascope_contents(engine, word, word | 0xffff, tables.0, tables.1, 2, &control, &mut given[0])
+            }
             12 => arenascope_beginning_with(engine, &a.table(16), 2, &control, &mut given[0]),
             13 => {
                 arenascope_graph_close(graph);
                 graph = null_mut();
                 arenascope_graph(&a.table(8), &b.table(4), &mut graph)
             }
+            18 => {
+                let mut nodes = nodes_of(&a.0);
+                let places = [&b.table(8), &c.table(8), &d.table(8)];
+                let tables = (&nodes.table(24), &e.table(16), &f.table(4));
+                let [at, sizes, bases] = places;
+                let values = small & 1;
+                let to = &mut given[0];
+                arenascope_select(engine, tables.0, tables.1, at, sizes, bases, tables.2, values, 2, &control, to)
+            }
+            19 => arenascope_grouped(engine, &a.table(4), &b.table(8), &control, into!(3)),
+            20 => arenascope_fill(&a.table(4), &b.table(4), small as i32),
             _ if graph.is_null() => arenascope_equal(&a.table(8), small, word, &mut given[0]),
             14 => arenascope_graph_groups(&*graph, &a.table(4), small & 1, &control, into!(4)),
             15 => {

@@ -225,7 +225,6 @@ class Catalogue:
         self._tables: dict[int, Optional[Kind]] = {}
         """What begins with it, by the first word of blocks; None: it is no vtable."""
         self._by_size: Sizes = {}
-        self._plain: dict[Kind, int] = {}
         self.python = Python(ground, low, high)
         runtimes: Sequence[Recogniser] = (self.python, GObjects(ground, low, high))
         self._recognisers = [*(each for each in runtimes if each.runs), *programs_in(ground)]
@@ -293,12 +292,12 @@ class Catalogue:
             has_table[block] = kinds[block] != NONE
         for recogniser in self._recognisers:
             for numbers, kind in recogniser.kinds(blocks):
-                fill(kinds, numbers, self.known(kind))
+                fill(kinds, numbers, self.plain(kind))
         data = [Span(each.start, each.end) for each in self.ground.regions if each.writable]
         contents = engine.contents(self.low, self.high, joined(sorted(data)), kinds, Unseen())
         for number, name in enumerate(CONTENTS):
             if name in KINDS:
-                fill(kinds, places_of(number, contents), self.known(KINDS[name]))
+                fill(kinds, places_of(number, contents), self.plain(KINDS[name]))
         for block in places_of(NONE & 0xFFFFFFFF, kinds):
             kinds[block] = self.by_size(usables[block])
         return BlockKinds(kinds, has_table)
@@ -323,7 +322,7 @@ class Catalogue:
                 if self.entries[kind].kind.kind in ("size", "zeros"):
                     how = "its own header, after its allocator's" if name else "its allocator's header"
                     told = name or f"{front.of}: {_sized(asked)}"
-                    kind = self.known(Kind(told, "holder" if name else "size", how=how))
+                    kind = self.plain(Kind(told, "holder" if name else "size", how=how))
                 kinds[order[number]] = kind
                 in_front[starts[order[number]]] = InFront(front.bytes, name is not None)
         return in_front
@@ -368,13 +367,6 @@ class Catalogue:
     @property
     def front_sizes(self) -> Sequence[int]:
         return self._fronts.sizes if self._fronts is not None else ()
-
-    def known(self, kind: Kind) -> int:
-        """The same as `plain` of a kind that has many blocks."""
-        index = self._plain.get(kind)
-        if index is None:
-            index = self._plain[kind] = self.plain(kind)
-        return index
 
     def by_size(self, usable: int) -> int:
         index = self._by_size.get(usable)

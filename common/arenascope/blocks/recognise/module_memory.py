@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from functools import cached_property
 from typing import Optional, Sequence
 
@@ -30,8 +29,6 @@ class LoadedModules:
         self.target = target
         self.memory = memory
         self.regions = regions
-        self._by_start = sorted(regions, key=lambda each: each.start)
-        self._starts = [each.start for each in self._by_start]
         self.modules = Modules(target, modules_of(regions))
         self.constants = with_constants(memory.read, self.modules)
         self.pages: set[int] = set()
@@ -80,11 +77,6 @@ class LoadedModules:
                 except MemoryReadError:
                     break
         return False
-
-    def is_data(self, address: int) -> bool:
-        """Whether it lies in memory that can be written to: between heaps there is other memory, and none."""
-        at = bisect_right(self._starts, address) - 1
-        return at >= 0 and self._by_start[at].contains(address) and self._by_start[at].writable
 
     def module_name(self, address: int) -> Optional[str]:
         module = self.modules.at(address)

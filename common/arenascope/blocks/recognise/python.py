@@ -185,7 +185,7 @@ class Python:
         # a core may lack the name
         is_named = ~self._at(pointer, self._offset + 2).number(1).is_in(_NO_NAMES)
         is_small = self._at(pointer, self._offset + 3) <= LARGEST_OBJECT
-        return is_pointer & is_type & is_small & is_named & self._counts(self._at(start, 0))
+        return self._counts(self._at(start, 0)) & is_pointer & is_small & is_type & is_named
 
     def _counts(self, word: Value) -> Condition:
         """Whether that can be a count of references: a pointer cannot."""

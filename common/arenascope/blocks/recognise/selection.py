@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.model import Kind
-from ...engine import Buffer, EngineImage, Operation, grouped
+from ...engine import Buffer, EngineImage, Operation
 from ...glibc.chunk import SIZE_BITS
 from ...sources.target import Span, joined
 from .module_memory import MAPPED, PAGE_SLACK, SLACK
@@ -226,7 +226,7 @@ class Selection:
 
     def grouped(self, of: Value, among: Optional[Numbers] = None) -> Iterator[tuple[int, Numbers]]:
         """(value, the numbers that have it) of those `among` them, or of all that have one but 0."""
-        return grouped(among, self.column(of, among))
+        return self._engine.grouped(among, self.column(of, among))
 
     def _look(self, of: Expression, among: Optional[Buffer], code: str) -> Numbers:
         if not self.count or (among is not None and not len(among)):
