@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from partial import look
-from programs import Env, Program, halfway, script
+from programs import Env, Program, halfway, rust, script
 from running import Running, standing
 
 NEARLY_ALL, LITTLE = 0.95, 0.01
@@ -213,3 +213,16 @@ def test_little_is_possibly_lost(given: Running) -> None:
     found = asked(given, "leaks")
     perhaps = [each for each in found["leaks"] if each["strength"] == "possible"]
     assert sum(each["bytes"] + each["indirect_bytes"] for each in perhaps) < LITTLE * found["reached"]["bytes"]
+
+
+@pytest.mark.parametrize(
+    "given", [Program("removed", lambda folder, env=None: rust(folder, env, "removed.rs"))], indirect=True, ids=["rust"]
+)
+def test_an_empty_place_of_a_hash_table_holds_nothing(given: Running) -> None:
+    """Half of what it had; the other half is the table's."""
+    found = asked(given, "leaks")
+    (row,) = (each for each in found["stale_words"] if each["why"] == "free-slot")
+    lost, size = 400, 4000
+    assert lost - 1 <= row["blocks"] <= lost, "one may be on the stack"
+    assert row["bytes"] >= row["blocks"] * size
+    assert found["reached"]["bytes"] >= 2 * lost * size

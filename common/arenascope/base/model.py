@@ -406,6 +406,7 @@ STALE = (
     "family-link",
     "not-a-pointer",
     "low-number",
+    "free-slot",
 )
 """Reasons why a word that leads to a block is no pointer that holds it: see blocks/graph/stale_words.py."""
 

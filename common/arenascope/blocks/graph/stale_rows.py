@@ -15,7 +15,7 @@ from ..declared.containers.forms import OfBody
 from ..declared.layouts import DEEPEST, NUMBERS, Layouts
 from ..declared.named_blocks import BlockName, NamedBlocks
 from ..declared.once_per_image import declared_in
-from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS
+from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS, TABLE_WORDS, table_in
 from ..recognise.module_memory import fits, ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from .blocks import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, LiveBlocks, edge_to
@@ -440,6 +440,45 @@ def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, pointer: St
     return Span(first + count * entry, end // word * word)
 
 
+MOST_PLACES = 1 << 22
+"""So many places of hash tables are looked at in all."""
+
+
+def _free_slots(search: ImageSearch, table: StaleWords) -> None:
+    """Of Rust's hash tables the places that are empty, of which the control bytes tell, and these bytes."""
+    if not ground_of(search.session).has_rust:
+        return
+    memory, blocks, left = search.session.memory, search.blocks, MOST_PLACES
+    met = set[int]()
+    for address, edge in _pointers_inside(search):
+        found = table_in(memory.try_words(address, TABLE_WORDS) or (), 0)
+        if found is None or found.control in met or found.places > left:
+            continue
+        number = edge >> FLAGS
+        block = Span(blocks.starts[number], blocks.ends[number])
+        control = memory.try_read(found.control, found.control_bytes)
+        left -= found.places
+        if control is None or not found.fills(block, control):
+            continue
+        met.add(found.control)
+        word, at = memory.pointer_size, block.start
+        for start, end in sorted(found.runs(block, control)):
+            table.exclude(-(-at // word) * word, (block.start + start) // word * word, "free-slot")
+            at = block.start + end
+        table.exclude(-(-at // word) * word, block.end // word * word, "free-slot")
+
+
+def _pointers_inside(search: ImageSearch) -> Iterator[tuple[int, int]]:
+    """(where it lies, its edge) of each pointer to a block's inside."""
+    for seed in root_pointers(search):
+        if seed.address and seed.edge & INSIDE:
+            yield seed.address, seed.edge
+    with search.meter("looking for hash tables", search.heap_spans) as meter:
+        for address, _, edge, _ in search.engine.pointers(search.heap_spans, meter):
+            if edge & INSIDE:
+                yield address, edge
+
+
 AROUND = 8
 """So many words on each side of a variable's tell whether it is one of an array of numbers."""
 COUNT = 1 << 16
@@ -517,6 +556,7 @@ SOURCES: Sequence[Callable[[ImageSearch, StaleWords], None]] = (
     _links,
     _in_variables,
     _numbers_in_variables,
+    _free_slots,
     _declared,
 )
 """Who tells of an image, in this order."""

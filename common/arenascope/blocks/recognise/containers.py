@@ -67,6 +67,9 @@ class RawTable(NamedTuple):
             at += count
 
 
+TABLE_WORDS = 4
+
+
 def table_in(words: Sequence[int], index: int) -> Optional[RawTable]:
     """RawTable: where the control bytes are, how many places but one, how many may yet be filled, how many are."""
     if index + 3 >= len(words):

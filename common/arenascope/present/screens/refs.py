@@ -34,6 +34,7 @@ STALE_WORDS: Mapping[str, str] = {
     "family-link": "a link to a parent or sibling",
     "not-a-pointer": "no pointer by its declared type",
     "low-number": "perhaps a number: its heap lies below 4 GiB",
+    "free-slot": "in an empty place of a hash table",
 }
 """Words for each kind of stale word: see STALE in base/model.py."""
 
