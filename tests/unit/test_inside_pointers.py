@@ -13,9 +13,9 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.edges import build
 from arenascope.blocks.graph.leaks import DEFINITE, POSSIBLE, UNMARKED, Reach
+from arenascope.blocks.graph.pointer_strength import hands_out_pieces, is_by_design
 from arenascope.blocks.graph.refs import ImageSearch
 from arenascope.blocks.graph.roots import find_roots
-from arenascope.blocks.pointer_finder import hands_out_pieces, is_by_design
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 
