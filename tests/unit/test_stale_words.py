@@ -12,7 +12,7 @@ from given_blocks import given_blocks
 from arenascope.base.errors import MemoryReadError
 from arenascope.base.model import STALE
 from arenascope.blocks.graph.blocks import LiveBlocks
-from arenascope.blocks.graph.stale_rows import StalePointer, buffers, unset_words, unused_entries
+from arenascope.blocks.graph.stale_rows import buffers, unset_words, unused_entries
 from arenascope.blocks.graph.stale_words import NO_BLOCK, PointerWords, StaleEdges, StaleWords, why_text
 from arenascope.engine import StaleRows
 from arenascope.present.screens.refs import STALE_WORDS
@@ -177,24 +177,36 @@ def test_what_is_no_stream() -> None:
     assert [*buffers(memory_of([0]), AT)] == []
 
 
+FRONT = (AT, AT + 8 * 2)
+
+
 @pytest.mark.parametrize(
     ("begin", "count", "room", "unused"),
     [
-        (AT, 2, 5, (AT + 8 * 14, AT + 8 * 30)),
-        (AT, 0, 5, (AT + 8 * 6, AT + 8 * 30)),
+        (AT, 2, 5, [FRONT, (AT + 8 * 14, AT + 8 * 30)]),
+        (AT, 0, 5, [FRONT, (AT + 8 * 6, AT + 8 * 30)]),
         # more than there is room for, in the segment and in the block
-        (AT, 6, 5, None),
-        (AT, 2, 7, None),
+        (AT, 6, 5, []),
+        (AT, 2, 7, []),
         # what free() wants is another block
-        (AT + 16, 2, 5, None),
+        (AT + 16, 2, 5, []),
     ],
 )
-def test_entries_of_the_loader(begin: int, count: int, room: int, unused: Optional[tuple[int, int]]) -> None:
+def test_entries_of_the_loader(begin: int, count: int, room: int, unused: list[tuple[int, int]]) -> None:
     """struct dlfo_mappings_segment two words into its block of thirty."""
     blocks = given_blocks(8, array("Q", [AT]), array("Q", [AT + 8 * 30]), array("Q", [8 * 31]))
     memory = memory_of([0, 0, 0, begin, count, room, *range(24)])
-    pointer = StalePointer(64, AT + 16, 0)
-    assert unused_entries(memory, "x86_64", blocks, pointer) == unused
+    assert [*unused_entries(memory, "x86_64", blocks, AT + 16)] == unused
+
+
+def test_entries_in_several_segments() -> None:
+    """Each begins its block of 14 words, and leads to the other one."""
+    one, other = AT, AT + 8 * 16
+    ends = array("Q", [each + 8 * 14 for each in (one, other)])
+    blocks = given_blocks(8, array("Q", [one, other]), ends, array("Q", [8 * 15] * 2))
+    memory = memory_of([other, one, 2, 2, *range(12), one, other, 1, 2, *range(12)])
+    found = [each for each in unused_entries(memory, "x86_64", blocks, other) if each.bytes]
+    assert found == [(other + 8 * 8, other + 8 * 14), (one + 8 * 12, one + 8 * 14)]
 
 
 def test_each_reason_has_words() -> None:

@@ -385,6 +385,7 @@ def _in_variables(search: ImageSearch, table: StaleWords) -> None:
     last = loader.regions[-1].end if loader is not None else 0
     of_loader = Span(loader.base if loader is not None else 0, ends.get(last, last))
     ranges, memory = search.roots.ranges, search.session.memory
+    unused = set[Span]()
     for seed in root_pointers(search):
         if seed.root >= len(ranges) or ranges[seed.root].kind != "global":
             continue
@@ -392,11 +393,12 @@ def _in_variables(search: ImageSearch, table: StaleWords) -> None:
         value = memory.try_word(seed.address) if is_loaders or ground.has_cplusplus else None
         if value is None:
             continue
-        pointer = StalePointer(seed.address, value, seed.edge >> FLAGS)
-        if not is_loaders:
-            _container(search, table, pointer)
-        elif (unused := unused_entries(memory, machine, search.blocks, pointer)) is not None:
-            table.exclude(*unused, "loader-table")
+        if is_loaders:
+            unused.update(unused_entries(memory, machine, search.blocks, value))
+        else:
+            _container(search, table, StalePointer(seed.address, value, seed.edge >> FLAGS))
+    for span in unused:
+        table.exclude(*span, "loader-table")
 
 
 def _container(search: ImageSearch, table: StaleWords, pointer: StalePointer) -> None:
@@ -429,15 +431,21 @@ def _is_variable(search: ImageSearch, address: int, words: int) -> bool:
     return last.name == first.name and (behind is None or behind.name != first.name)
 
 
-def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, pointer: StalePointer) -> Optional[Span]:
-    """What ld.so has mapped, for unwinders: what lies behind the last of its entries is from before. None: the pointer
-    leads to something else."""
-    word, end = memory.pointer_size, blocks.ends[pointer.block]
-    _, begin, count, room = memory.try_words(pointer.value, SEGMENT) or (0, 0, 0, 0)
-    entry, first = OBJECT.get(machine, 4) * word, pointer.value + SEGMENT * word
-    if begin != blocks.starts[pointer.block] or count > room or first + room * entry > end:
-        return None
-    return Span(first + count * entry, end // word * word)
+def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, segment: int) -> Iterator[Span]:
+    """What ld.so has mapped, for unwinders: what lies behind the last entry of each segment is from before, and what
+    lies in front of one, which begins at a multiple of 64. Nothing where `segment` is something else."""
+    word, entry = memory.pointer_size, OBJECT.get(machine, 4) * memory.pointer_size
+    met = set[int]()
+    while segment and segment not in met:
+        met.add(segment)
+        block = blocks.find(segment)
+        previous, begin, count, room = memory.try_words(segment, SEGMENT) or (0, 0, 0, 0)
+        first, end = segment + SEGMENT * word, blocks.ends[block]
+        if block < 0 or begin != blocks.starts[block] or count > room or first + room * entry > end:
+            return
+        yield Span(begin, segment)
+        yield Span(first + count * entry, end // word * word)
+        segment = previous
 
 
 MOST_PLACES = 1 << 22

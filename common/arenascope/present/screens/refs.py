@@ -28,7 +28,7 @@ STALE_WORDS: Mapping[str, str] = {
     "stdio-buffer": "no pointer: contents of a stdio buffer",
     "text": "no pointer: contents of a string",
     "beyond-end": "no pointer: past the last element",
-    "loader-table": "no pointer: past the last of ld.so's entries",
+    "loader-table": "no pointer: beside ld.so's entries",
     "popped-stack": "perhaps old: below the stack pointer",
     "vector-register": "perhaps old: a vector register",
     "family-link": "a link to a parent or sibling",
