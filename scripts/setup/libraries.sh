@@ -66,9 +66,9 @@ install_libraries() {
     for extra in "${due[@]}"; do
         case $extra in
             # what arenascope itself takes where it is to be had: `make demo` shows the same without it
-            full)
+            table)
                 if ! retries=1 pip -r "$work/$extra" >"$log" 2>&1 </dev/null; then
-                    say "libraries: pip cannot have them now ($(tail -n 1 "$log")); \`--table\` is refused, and \`owners\` slower"
+                    say "libraries: pip cannot have them now ($(tail -n 1 "$log")); \`--table\` is refused"
                     continue
                 fi
                 ;;

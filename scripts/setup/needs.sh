@@ -119,9 +119,9 @@ extras() {
         check) echo lint ;;
         release) echo lint release ;;
         site) echo site ;;
-        runtime) echo full ;;
-        test) echo full test ;;
-        all) echo full test lint fleet mcp ray release test-all site ;;
+        runtime) echo table ;;
+        test) echo table test ;;
+        all) echo table test lint fleet mcp ray release test-all site ;;
     esac
 }
 

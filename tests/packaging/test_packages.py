@@ -156,7 +156,7 @@ def test_a_plain_install_has_all_that_commands_need(installed, process, tmp_path
 
 
 def test_what_is_loaded_is_asked_for():
-    """What the code looks for by name is what pip installs with it, `full` included."""
+    """What the code looks for by name is what pip installs with it, `table` included."""
     tomllib = pytest.importorskip("tomllib", reason="Python's reader of TOML came with 3.11")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
@@ -164,8 +164,8 @@ def test_what_is_loaded_is_asked_for():
     def names(requirements):
         return {re.match(r"[\w-]+", each)[0].replace("-", "_") for each in requirements}
 
-    assert names(project["dependencies"]) | names(extras["full"]) == set(optional_libraries.NAMES)
-    assert names(extras["table"]) == {"tabulate"} <= names(extras["full"])
+    assert names(project["dependencies"]) | names(extras["table"]) == set(optional_libraries.NAMES)
+    assert names(extras["table"]) == {"tabulate"}
     assert "tabulate" not in names(project["dependencies"])
 
 
