@@ -40,6 +40,8 @@ RULED = ("ngx_cycle", "CacheMemoryContext", "TopMemoryContext", '("Portal hash")
 """Here a rule decides that the pointers alone do not tell: into nginx's pools all count as pointers to the start, and a
 context of PostgreSQL leads to its children alone, though they point to it (that of a query that runs is held by its
 portal as well). test_named.py holds contexts against PostgreSQL's own figures."""
+LOCALS = (("stack", "lighttpd"),)
+"""main() has the server, to which the kernel's words lead back: it ranks with variables."""
 AMID = ("TopMemoryContext",)
 """It leads to some children by others that have variables of their own."""
 SYSTEM = re.compile(r"(libc|ld-linux.*|libstdc\+\+|libgcc_s|libm)[-.].*")
@@ -232,8 +234,8 @@ def is_where_it_says(truth: Pointers, claim: Claim) -> bool:
 
 
 @pytest.mark.parametrize("recorded", NAMES, indirect=True)
-def test_the_largest_lead_to_what_they_hold(recorded: Running, tmp_path: Path) -> None:
-    saved = tmp_path / "saved.core"
+def test_the_largest_lead_to_what_they_hold(recorded: Running, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    name, saved = request.node.callspec.params["recorded"], tmp_path / "saved.core"
     with standing(recorded.pid):
         truth = Pointers(recorded.pid)
         assert look(Path(str(recorded.pid)), f"save {saved}")[0] == 0
@@ -248,7 +250,7 @@ def test_the_largest_lead_to_what_they_hold(recorded: Running, tmp_path: Path) -
         own = truth.costs(claim.words, claim.values, through=through, past=True)
         reached = int(truth.sizes[mine & (own < FAR)].sum())
         assert reached >= PROVED * total, claim.owner
-        if claim.owner.kind != "global":
+        if claim.owner.kind != "global" and (claim.owner.kind, name) not in LOCALS:
             others = truth.costs([*truth.program, *truth.system])
             taken = int(truth.sizes[mine & (others < FAR)].sum())
         else:
