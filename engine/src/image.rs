@@ -81,6 +81,8 @@ pub struct Task {
     pub end: u64,
     /// The number of the span.
     pub span: u32,
+    /// Where what the piece has of it ends: to read on would make pages of a live process.
+    limit: u64,
     piece: usize,
 }
 
@@ -91,7 +93,7 @@ pub struct Image {
     swapped: bool,
 }
 
-/// Words in memory. `goes_on` is the word behind them, of the same span.
+/// Words in memory. `behind` is the word behind them, of the same span.
 pub struct Window<'a> {
     pub address: u64,
     pub words: &'a [u64],
@@ -149,7 +151,7 @@ impl Image {
                 while at < end && failed.is_ok() {
                     // cut at multiples, so that no word is cut
                     let next = ((at / TASK + 1) * TASK).min(end);
-                    failed = push(&mut tasks, Task { start: at, end: next, span: number as u32, piece });
+                    failed = push(&mut tasks, Task { start: at, end: next, span: number as u32, limit: end, piece });
                     at = next;
                 }
             });
@@ -173,7 +175,8 @@ impl Image {
         while at < end {
             let size = ((end - at) as usize).min(WINDOW);
             // with the word behind, where there is one
-            let read = piece.read(at, &mut buffer.bytes[..size + word as usize]);
+            let with_it = (size + word as usize).min((task.limit - at) as usize);
+            let read = piece.read(at, &mut buffer.bytes[..with_it]);
             let words = read.min(size) / word as usize;
             let behind = usize::from(read >= (words + 1) * word as usize);
             buffer.decode(words + behind, word as usize, self.swapped);
