@@ -20,7 +20,7 @@ NEARLY_ALL, LITTLE = 0.95, 0.01
 LXML = """
 import lxml.etree as tree, time
 kept = tree.Element("root")
-for number in range(60000):
+for number in range(25000):
     item = tree.SubElement(kept, "item", id=str(number))
     item.text = "text %d" % number
 print("ready", flush=True)
