@@ -402,9 +402,10 @@ class EngineImage(_Owned):
     """What the engine knows of one image: its memory, its live blocks, which words can hold no pointers."""
 
     def __init__(self, word: int, byte_order: ByteOrder, stop_if_asked: Callable[[], None] = lambda: None) -> None:
-        import ctypes
+        library = _library()
+        import ctypes  # which is there, or there would be no library
 
-        library, pointer = _library(), ctypes.c_void_p()
+        pointer = ctypes.c_void_p()
         _checked(library.arenascope_open(word, byte_order == "big", ctypes.byref(pointer)))
         super().__init__(pointer, library.arenascope_close, stop_if_asked)
         self._word, self._byte_order = word, byte_order

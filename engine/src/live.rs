@@ -255,7 +255,7 @@ pub fn follow(
                 }
             }
             reader.read();
-            let mut bytes = 0;
+            let mut bytes = 0u64;
             let (mut place, mut kept) = (0, 0);
             let too_many = left
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(reader.words.len() as u64))
@@ -265,7 +265,10 @@ pub fn follow(
                 let (front, is_ring) = (reader.words[place], list.bin != 0);
                 let back = if is_ring { reader.words[place + 1] } else { None };
                 place += 1 + usize::from(is_ring);
-                bytes += front.map_or(0, |words| words[0] & !FLAGS) + back.map_or(0, |words| words[0] & !FLAGS);
+                // any number may stand there
+                for [raw, ..] in front.iter().chain(&back) {
+                    bytes = bytes.saturating_add(*raw & !FLAGS);
+                }
                 let step = if too_many { Step::Ends(ODD) } else { walks[at].step(list, layout, front, back)? };
                 if let Step::Ends(state) = step {
                     let walk = &mut walks[at];

@@ -128,4 +128,5 @@ def test_every_name_is_told_of() -> None:
     public = {name for name, _ in inspect.getmembers(arenascope.Subject, inspect.isfunction) if name[0] != "_"}
     assert {*re.findall(r"`(\w+)`", methods)} == public - {"ask", "hold", "look"}
     options = re.search(r"Options, as in the shell: (.*?)\|", section)[1]
-    assert {*re.findall(r"`(\w+)`", options)} == {*inspect.signature(arenascope.open).parameters} - {"subject"}
+    # `jobs` is accepted and ignored
+    assert {*re.findall(r"`(\w+)`", options)} == {*inspect.signature(arenascope.open).parameters} - {"subject", "jobs"}

@@ -443,7 +443,8 @@ class HolderPass:
             if likely:
                 words = self._index.words(area.start, area.bytes // self._word + LONGEST_FORM)
                 words = words or self._index.words(area.start, area.bytes // self._word) or ()
-                self._look_at(LookedAt(area, area.start, words, likely))
+                # a damaged file's header can claim what cannot be read
+                self._look_at(LookedAt(area, area.start, words, [at for at in likely if at < len(words)]))
                 self._follow()
 
     def _fixed(self) -> Iterator[Area]:

@@ -142,7 +142,8 @@ def run(looks: Sequence[SubjectRequest], lines: bool) -> int:
 
 def _all(looks: Sequence[SubjectRequest]) -> Iterator[SubjectAnswer]:
     most = min(processors(), len(looks))
-    if most == 1:
+    # a process can be held by one look at a time
+    if most == 1 or len({each.subject for each in looks}) < len(looks):
         yield from map(look, looks)
         return
     # use fork, which is not Python 3.14's default: the fork server starts with the working directory on its path

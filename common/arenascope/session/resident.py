@@ -560,12 +560,14 @@ def look_up(target: Target, libc: int) -> None:
         if session.started:
             bins.ring_starts(session.memory, session.layout, session.headers[:1])
             trim_rules(session)
-            _ = session.max_fast, session.perturb, session.thread_words
+            # threads are asked while they are held: there may be many
+            _ = session.max_fast, session.perturb
 
 
 def read_lists(session: Session) -> None:
     """Reads all that commands need which follow lists and walk no heap. Residency comes first, as in any look."""
     session.measure_residency()
+    _ = session.any_residency
     image = session.target.image
     # the kernel visits all pages for it, meanwhile
     image.mapping_use()
