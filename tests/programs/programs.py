@@ -405,13 +405,8 @@ def gdb(folder: Path, env: Env = None) -> Running:
     return Running(folder, ["gdb", "-nx", "-q", "-readnow", folder / "some", "-ex", "break main", "-ex", stays], env)
 
 
-def cc1plus(folder: Path, env: Env = None) -> Running:
-    if shutil.which("g++") is None:
-        give_up("g++ is not installed")
-    told = [
-        subprocess.run(["g++", each], capture_output=True, text=True, check=True).stdout.strip()
-        for each in ("-print-prog-name=cc1plus", "-print-multiarch")
-    ]
+def write_templates(folder: Path) -> None:
+    """big.cc, over which a compiler needs a large heap."""
     lines = [
         "#include <map>",
         "#include <string>",
@@ -420,6 +415,16 @@ def cc1plus(folder: Path, env: Env = None) -> Running:
     ]
     lines += [f"int g{number}(int x) {{ T<{number}> t; return t.f(x); }}" for number in range(4000)]
     (folder / "big.cc").write_text("\n".join(lines) + "\n")
+
+
+def cc1plus(folder: Path, env: Env = None) -> Running:
+    if shutil.which("g++") is None:
+        give_up("g++ is not installed")
+    told = [
+        subprocess.run(["g++", each], capture_output=True, text=True, check=True).stdout.strip()
+        for each in ("-print-prog-name=cc1plus", "-print-multiarch")
+    ]
+    write_templates(folder)
     return Running(folder, [told[0], "-quiet", "-imultiarch", told[1], "-O2", "big.cc", "-o", "big.s"], env)
 
 

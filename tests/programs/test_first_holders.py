@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from partial import look
-from programs import Env, Program, halfway, rust, script
+from programs import Env, Program, halfway, rust, script, write_templates
 from running import Running, standing
 
 NEARLY_ALL, LITTLE = 0.95, 0.01
@@ -117,14 +117,7 @@ def answering(running: Running) -> None:
 
 def clang(folder: Path, env: Env = None) -> Running:
     """The compiler itself, which the driver starts."""
-    lines = [
-        "#include <map>",
-        "#include <string>",
-        "template<int N> struct T { std::map<int, T<N>*> m; int f(int x) "
-        "{ std::string s(x + N, 'a'); m[x] = this; return s.find('b') + m.size() * N; } };",
-    ]
-    lines += [f"int g{number}(int x) {{ T<{number}> t; return t.f(x); }}" for number in range(4000)]
-    (folder / "big.cc").write_text("\n".join(lines) + "\n")
+    write_templates(folder)
     if shutil.which("clang++") is None:
         pytest.skip("clang is not installed")
     said = subprocess.run(["clang++", "-###", "-c", "big.cc"], cwd=folder, capture_output=True, text=True, check=True)
