@@ -24,6 +24,7 @@ pub mod pages;
 pub mod selection;
 pub mod stale;
 pub mod sweep;
+pub mod types;
 
 use std::alloc::Layout;
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -1,0 +1,3 @@
+//! What blocks are by the program's debug information: types read from files, and blocks named by them.
+
+pub mod facts;
