@@ -219,6 +219,18 @@ impl Image {
         piece.is_some_and(|piece| piece.read(address, to) == to.len())
     }
 
+    /// Where the piece lies that has an address, and its bytes if they are in memory.
+    pub fn piece_at(&self, address: u64) -> Option<(Span, Option<&[u8]>)> {
+        let number = self.pieces.partition_point(|piece| piece.end() <= address);
+        let piece = self.pieces.get(number).filter(|piece| piece.address <= address)?;
+        Some((Span { start: piece.address, end: piece.end() }, piece.in_memory(piece.address)))
+    }
+
+    /// Whether no piece is in a file.
+    pub fn is_in_memory(&self) -> bool {
+        self.pieces.iter().all(|piece| !piece.data.is_null())
+    }
+
     /// A word by its bytes.
     #[inline]
     pub fn decoded(&self, bytes: &[u8]) -> Option<u64> {

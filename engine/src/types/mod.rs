@@ -1,3 +1,4 @@
 //! What blocks are by the program's debug information: types read from files, and blocks named by them.
 
 pub mod facts;
+pub mod tracer;
