@@ -19,36 +19,6 @@ const NULL_PAGE: u64 = 4096;
 /// Bytes that lie before a string's characters at most, for its length and flags.
 const LARGEST_HEADER: u64 = 17;
 
-/// Memory and live blocks, as containers need them. None, or false: it cannot be read.
-pub trait Reader {
-    /// Bytes of a pointer.
-    fn word_size(&self) -> u64;
-
-    fn word(&self, address: u64) -> Option<u64>;
-
-    /// Fills `to` with the words from an address on.
-    fn words(&self, address: u64, to: &mut [u64]) -> bool;
-
-    /// Fills `to` with the bytes from an address on.
-    fn bytes(&self, address: u64, to: &mut [u8]) -> bool;
-
-    /// An unsigned number of 1 to 8 bytes.
-    fn number(&self, address: u64, size: u64) -> Option<u64>;
-
-    /// How many bytes the live block has that begins there. None: no live block begins there.
-    fn usable(&self, address: u64) -> Option<u64>;
-
-    /// Whether a live block begins there that malloc gives for exactly this size. The chunk may be larger by as much as
-    /// malloc cannot split off.
-    fn holds(&self, address: u64, size: u64) -> bool;
-
-    /// The demangled name of the function or variable that begins there.
-    fn symbol(&self, address: u64) -> Option<Rc<str>>;
-
-    /// The class of which complete objects begin with this word, demangled. None: it is no vtable's address.
-    fn class_of(&self, table: u64) -> Option<Rc<str>>;
-}
-
 /// What a vtable says of the object that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VtableClass {
@@ -299,22 +269,20 @@ impl<'a> Memory<'a> {
         (header % 2 == 1 && header <= LARGEST_HEADER && header < self.room(block)).then_some(block)
     }
 
-    pub fn vtable(&self, table: u64) -> Option<VtableClass> {
-        self.modules.vtable(table)
-    }
-}
-
-impl Reader for Memory<'_> {
-    fn word_size(&self) -> u64 {
+    /// Bytes of a pointer.
+    pub fn word_size(&self) -> u64 {
         self.word
     }
 
+    /// None where it cannot be read.
     #[inline]
-    fn word(&self, address: u64) -> Option<u64> {
+    pub fn word(&self, address: u64) -> Option<u64> {
         self.with(address, self.word, |bytes| self.image.number(bytes))
     }
 
-    fn words(&self, address: u64, to: &mut [u64]) -> bool {
+    /// Fills `to` with the words from an address on; false where not all can be read.
+    #[inline]
+    pub fn words(&self, address: u64, to: &mut [u64]) -> bool {
         let word = self.word as usize;
         let size = to.len() as u64 * self.word;
         let at_once = self.with(address, size, |bytes| {
@@ -322,18 +290,23 @@ impl Reader for Memory<'_> {
                 *word = self.image.number(bytes);
             }
         });
-        at_once.is_some()
-            || to.iter_mut().zip(0u64..).all(|(to, number)| {
-                let place = address.checked_add(number * self.word);
-                place.and_then(|place| self.word(place)).map(|word| *to = word).is_some()
-            })
+        at_once.is_some() || self.words_apart(address, to)
     }
 
-    fn bytes(&self, address: u64, to: &mut [u8]) -> bool {
+    fn words_apart(&self, address: u64, to: &mut [u64]) -> bool {
+        to.iter_mut().zip(0u64..).all(|(to, number)| {
+            let place = address.checked_add(number * self.word);
+            place.and_then(|place| self.word(place)).map(|word| *to = word).is_some()
+        })
+    }
+
+    /// Fills `to` with the bytes from an address on; false where not all can be read.
+    pub fn bytes(&self, address: u64, to: &mut [u8]) -> bool {
         self.with(address, to.len() as u64, |bytes| to.copy_from_slice(bytes)).is_some() || self.image.fill(address, to)
     }
 
-    fn number(&self, address: u64, size: u64) -> Option<u64> {
+    /// An unsigned number of 1 to 8 bytes.
+    pub fn number(&self, address: u64, size: u64) -> Option<u64> {
         let little = self.is_little();
         let mut number = [0; 8];
         let bytes = number.get_mut(..size as usize)?;
@@ -344,20 +317,24 @@ impl Reader for Memory<'_> {
         Some(if little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) })
     }
 
-    fn usable(&self, address: u64) -> Option<u64> {
-        self.at(address).map(|block| self.room(block))
-    }
-
+    /// The live block that begins there, if malloc gives it for exactly this size. The chunk may be larger by as much as
+    /// malloc cannot split off.
     #[inline]
-    fn holds(&self, address: u64, size: u64) -> bool {
-        self.at(address).is_some_and(|block| self.fits_about(block, size))
+    pub fn holds(&self, address: u64, size: u64) -> Option<u32> {
+        self.at(address).filter(|block| self.fits_about(*block, size))
     }
 
-    fn symbol(&self, address: u64) -> Option<Rc<str>> {
+    /// The demangled name of the function or variable that begins there.
+    pub fn symbol(&self, address: u64) -> Option<Rc<str>> {
         self.modules.symbol(address)
     }
 
-    fn class_of(&self, table: u64) -> Option<Rc<str>> {
+    pub fn vtable(&self, table: u64) -> Option<VtableClass> {
+        self.modules.vtable(table)
+    }
+
+    /// The class of which complete objects begin with this word, demangled. None: it is no vtable's address.
+    pub fn class_of(&self, table: u64) -> Option<Rc<str>> {
         self.vtable(table).filter(|told| told.top == 0).map(|told| told.name)
     }
 }
