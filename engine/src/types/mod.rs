@@ -1,4 +1,5 @@
 //! What blocks are by the program's debug information: types read from files, and blocks named by them.
 
 pub mod facts;
+pub mod frames;
 pub mod tracer;
