@@ -439,7 +439,6 @@ macro_rules! got {
         }
     };
 }
-#[allow(unused_imports)]
 pub(super) use got;
 
 /// A member of a member: "_M_impl._M_start". Each may be a base's, at any depth.
