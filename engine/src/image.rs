@@ -219,11 +219,23 @@ impl Image {
         piece.is_some_and(|piece| piece.read(address, to) == to.len())
     }
 
-    /// Where the piece lies that has an address, and its bytes if they are in memory.
-    pub fn piece_at(&self, address: u64) -> Option<(Span, Option<&[u8]>)> {
+    /// Where the first piece lies that ends behind an address.
+    pub fn piece_from(&self, address: u64) -> Option<Span> {
+        let number = self.pieces.partition_point(|piece| piece.end() <= address);
+        self.pieces.get(number).map(|piece| Span { start: piece.address, end: piece.end() })
+    }
+
+    /// The number of the piece that has an address, and where it lies.
+    pub fn piece_at(&self, address: u64) -> Option<(usize, Span)> {
         let number = self.pieces.partition_point(|piece| piece.end() <= address);
         let piece = self.pieces.get(number).filter(|piece| piece.address <= address)?;
-        Some((Span { start: piece.address, end: piece.end() }, piece.in_memory(piece.address)))
+        Some((number, Span { start: piece.address, end: piece.end() }))
+    }
+
+    /// All bytes of a piece that is in memory.
+    #[inline]
+    pub fn piece_bytes(&self, number: usize) -> Option<&[u8]> {
+        self.pieces.get(number).and_then(|piece| piece.in_memory(piece.address))
     }
 
     /// Whether no piece is in a file.

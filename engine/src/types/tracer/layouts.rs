@@ -54,6 +54,8 @@ pub struct Slot {
     pub is_void: bool,
     /// Rules of the user's say what it leads to.
     pub is_ruled: bool,
+    /// Of all slots and containers, so that something can be noted of each.
+    pub number: u32,
 }
 
 impl Slot {
@@ -71,6 +73,8 @@ pub struct Embedded {
     pub step: Rc<str>,
     /// Of its type.
     pub name: Rc<str>,
+    /// As of slots.
+    pub number: u32,
 }
 
 /// A union in an object.
@@ -347,12 +351,18 @@ pub struct Layouts {
     containers: RefCell<HashMap<TypeId, Option<Rc<Container>>>>,
     /// Of the layout that is being made.
     members_left: Cell<u32>,
+    numbers: Cell<u32>,
 }
 
 impl Layouts {
     pub fn new(types: Rc<TypeTable>, libraries: &'static [Library], ruled: HashSet<Box<str>>) -> Layouts {
         let (known, containers) = (RefCell::default(), RefCell::default());
-        Layouts { types, libraries, ruled, known, containers, members_left: Cell::new(0) }
+        Layouts { types, libraries, ruled, known, containers, members_left: Cell::new(0), numbers: Cell::new(0) }
+    }
+
+    /// Of a slot or a container that is made.
+    pub fn next_number(&self) -> u32 {
+        self.numbers.replace(self.numbers.get() + 1)
     }
 
     pub fn of(&self, of: TypeId) -> Result<Rc<FlatType>> {
@@ -424,7 +434,8 @@ impl Layouts {
             Form::Struct | Form::Union => {
                 if let Some(container) = self.container(of)? {
                     let (step, name) = (at.step.clone(), facts.name.clone());
-                    layout.containers.push(Embedded { offset: at.offset, container, step, name });
+                    let number = self.next_number();
+                    layout.containers.push(Embedded { offset: at.offset, container, step, name, number });
                 } else if facts.form == Form::Union {
                     self.put_union(layout, &facts, at)?;
                 } else {
@@ -517,6 +528,7 @@ impl Layouts {
             member: at.label.clone(),
             is_void: facts.target.is_none(),
             is_ruled: self.ruled.contains(&*at.label),
+            number: self.next_number(),
         }))
     }
 }

@@ -64,16 +64,17 @@ impl Malloc {
 
 /// Part of a piece of the image.
 #[derive(Clone, Copy)]
-struct Window<'a> {
+struct Window {
     start: u64,
     size: u64,
-    /// None: its bytes are among those that were read from files.
-    bytes: Option<&'a [u8]>,
+    /// The number of the piece; FILE: its bytes are among those that were read from files.
+    piece: usize,
 }
 
-const NOWHERE: Window = Window { start: 0, size: 0, bytes: None };
+const FILE: usize = usize::MAX;
+const NOWHERE: Window = Window { start: 0, size: 0, piece: FILE };
 
-/// A Reader, with what the tracer asks besides.
+/// Memory and live blocks, as containers and the tracer need them.
 pub struct Memory<'a> {
     pub blocks: &'a Blocks,
     pub malloc: Malloc,
@@ -84,8 +85,8 @@ pub struct Memory<'a> {
     /// A bit for each block that malloc mapped by itself.
     alone: Vec<u64>,
     word: u64,
-    last: Cell<Window<'a>>,
-    windows: RefCell<Vec<Window<'a>>>,
+    last: Cell<Window>,
+    windows: RefCell<Vec<Window>>,
     read: RefCell<Vec<u8>>,
 }
 
@@ -129,7 +130,7 @@ impl<'a> Memory<'a> {
         let last = self.last.get();
         let within = address.wrapping_sub(last.start);
         if within < last.size && last.size - within >= size {
-            if let Some(bytes) = last.bytes {
+            if let Some(bytes) = self.image.piece_bytes(last.piece) {
                 return Some(take(&bytes[within as usize..(within + size) as usize]));
             }
         }
@@ -148,7 +149,7 @@ impl<'a> Memory<'a> {
             return None;
         }
         let (from, to) = (within as usize, (within + size) as usize);
-        match window.bytes {
+        match self.image.piece_bytes(window.piece) {
             Some(bytes) => {
                 self.last.set(*window);
                 Some(take(&bytes[from..to]))
@@ -161,30 +162,39 @@ impl<'a> Memory<'a> {
     }
 
     #[cold]
-    fn load(&self, address: u64, number: usize) -> Option<Window<'a>> {
-        let (piece, bytes) = self.image.piece_at(address)?;
-        if bytes.is_some() {
-            return Some(Window { start: piece.start, size: piece.end - piece.start, bytes });
+    fn load(&self, address: u64, number: usize) -> Option<Window> {
+        let (place, piece) = self.image.piece_at(address)?;
+        if self.image.piece_bytes(place).is_some() {
+            return Some(Window { start: piece.start, size: piece.end - piece.start, piece: place });
         }
         let start = (address - address % WINDOW).max(piece.start);
         let size = (piece.end - start).min(WINDOW - start % WINDOW);
         let mut read = self.read.borrow_mut();
         let to = &mut read[number << WINDOW_BITS..][..size as usize];
         if self.image.fill(start, to) {
-            return Some(Window { start, size, bytes: None });
+            return Some(Window { start, size, piece: FILE });
         }
         // a file may end within the window
         let size = (address + self.word).min(start + size) - start;
-        self.image.fill(start, &mut to[..size as usize]).then_some(Window { start, size, bytes: None })
+        self.image.fill(start, &mut to[..size as usize]).then_some(Window { start, size, piece: FILE })
     }
 
     /// How many of `count` objects side by side lie in one mapping.
     pub fn most(&self, address: u64, size: u64, count: u64) -> u64 {
         let end = match self.mapping(address) {
             Some(span) => span.end,
-            None => self.image.piece_at(address).map_or(address, |(piece, _)| piece.end),
+            None => self.image.piece_at(address).map_or(address, |(_, piece)| piece.end),
         };
         ((end - address) / size.max(1)).min(count).min(MOST_ELEMENTS)
+    }
+
+    /// The first part from an address on that the image has.
+    pub fn readable(&self, address: u64) -> Option<Span> {
+        self.image.piece_from(address).map(|piece| Span { start: piece.start.max(address), ..piece })
+    }
+
+    pub fn image(&self) -> &Image {
+        self.image
     }
 
     fn mapping(&self, address: u64) -> Option<Span> {

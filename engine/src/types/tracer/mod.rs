@@ -2,5 +2,14 @@
 
 pub mod claims;
 pub mod containers;
+mod counts;
+mod enclosing;
 pub mod layouts;
+mod lost;
 pub mod memory;
+pub mod names;
+pub mod objects;
+pub mod rules;
+#[cfg(test)]
+mod tests;
+pub mod trace;

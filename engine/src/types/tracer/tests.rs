@@ -1,0 +1,753 @@
+//! What blocks are by types that were declared: in heaps built in memory, where it is known what each block is.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use super::claims::Strength;
+use super::containers::forms::{
+    between, one_way, Body, BodyForm, Buckets, Container, Library, Node, NodesForm, OfBody, OfNodes,
+};
+use super::layouts::{Layouts, TypeTable};
+use super::memory::tests::{Heap, DATA, GARBAGE, WORD};
+use super::memory::Memory;
+use super::names::{BlockName, NameForm, CONTESTED, NONE};
+use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
+use super::trace::{Start, Tracer};
+use crate::failure::{Control, Failure, Result};
+use crate::image::Span;
+use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
+
+/// Types that a test declares by hand, as debug information would tell them.
+#[derive(Clone, Default)]
+struct Declared {
+    all: Rc<RefCell<Vec<Rc<Facts>>>>,
+    beside: Rc<RefCell<Vec<TypeId>>>,
+    asked: Rc<RefCell<u32>>,
+}
+
+impl Declared {
+    fn add(&self, facts: Facts) -> TypeId {
+        self.all.borrow_mut().push(Rc::new(facts));
+        self.all.borrow().len() as TypeId - 1
+    }
+
+    fn number(&self, name: &str, form: Form, size: u64) -> TypeId {
+        self.add(Facts::new(name, form, size))
+    }
+
+    fn structure(&self, name: &str, size: u64, fields: &[(&str, u64, TypeId)]) -> TypeId {
+        let made = self.number(name, Form::Struct, size);
+        self.set(made, fields);
+        made
+    }
+
+    fn change(&self, of: TypeId, change: impl FnOnce(&mut Facts)) {
+        change(Rc::make_mut(&mut self.all.borrow_mut()[of as usize]));
+    }
+
+    fn set(&self, of: TypeId, fields: &[(&str, u64, TypeId)]) {
+        let field = |(name, offset, of): &(&str, u64, TypeId)| Field {
+            name: (*name).into(),
+            offset: *offset,
+            of: *of,
+            is_base: false,
+        };
+        self.change(of, |facts| facts.fields = fields.iter().map(field).collect());
+    }
+
+    fn to(&self, target: TypeId) -> TypeId {
+        self.add(Facts { target: Some(target), ..Facts::new("", Form::Pointer, WORD) })
+    }
+
+    fn array(&self, target: TypeId, length: Option<u64>) -> TypeId {
+        let size = self.all.borrow()[target as usize].size * length.unwrap_or(0);
+        self.add(Facts { target: Some(target), length, ..Facts::new("", Form::Array, size) })
+    }
+}
+
+impl TypeSource for Declared {
+    fn facts(&self, of: TypeId) -> Result<Rc<Facts>> {
+        self.all.borrow().get(of as usize).cloned().ok_or(Failure::BadInput)
+    }
+
+    fn by_name(&self, name: &str) -> Result<Option<TypeId>> {
+        let all = self.all.borrow();
+        let mut found = (0..).zip(all.iter()).filter(|(_, facts)| &*facts.name == name).map(|(of, _)| of);
+        Ok(found.next().filter(|_| found.next().is_none()))
+    }
+
+    fn classes_at(&self, _: u64) -> Result<Vec<TypeId>> {
+        Ok(Vec::new())
+    }
+
+    fn pointer_to(&self, of: TypeId) -> Result<TypeId> {
+        Ok(self.to(of))
+    }
+
+    fn structs(&self, _: bool) -> Result<Vec<(TypeId, u64)>> {
+        *self.asked.borrow_mut() += 1;
+        let all = self.all.borrow();
+        let structs = (0..).zip(all.iter()).filter(|(_, facts)| facts.form == Form::Struct);
+        Ok(structs.map(|(of, facts)| (of, facts.size)).collect())
+    }
+
+    fn structs_of_source_file(&self, _: u64, least: u64, most: u64) -> Result<Vec<TypeId>> {
+        let size = |of: &TypeId| self.all.borrow()[*of as usize].size;
+        Ok(self.beside.borrow().iter().copied().filter(|of| (least..=most).contains(&size(of))).collect())
+    }
+}
+
+/// A heap, variables, and types.
+struct Program {
+    types: Declared,
+    heap: Heap,
+    starts: Vec<Start>,
+    end: u64,
+    libraries: &'static [Library],
+    rules: Vec<(RuleRow, &'static str)>,
+    conditions: Vec<ConditionRow>,
+    char: TypeId,
+    int: TypeId,
+    long: TypeId,
+}
+
+const MODULE: u64 = 0x7f00_0000_0000;
+
+/// What blocks are, by where they begin.
+struct Found {
+    names: Vec<BlockName>,
+    steps: Vec<Rc<str>>,
+    starts: Vec<u64>,
+    name: Vec<u32>,
+    level: Vec<u8>,
+    parent: Vec<i32>,
+    step: Vec<u16>,
+    number: Vec<u32>,
+    elements: Vec<u32>,
+    enclosing: Vec<u32>,
+    contradicted: Vec<u64>,
+    damaged: u64,
+}
+
+impl Program {
+    fn new() -> Program {
+        let types = Declared::default();
+        let char = types.number("char", Form::Character, 1);
+        let int = types.number("int", Form::Integer, 4);
+        let long = types.number("long", Form::Integer, 8);
+        Program {
+            types,
+            heap: Heap::default(),
+            starts: Vec::new(),
+            end: DATA,
+            libraries: &[],
+            rules: Vec::new(),
+            conditions: Vec::new(),
+            char,
+            int,
+            long,
+        }
+    }
+
+    /// A variable with these words.
+    fn variable(&mut self, name: &str, of: TypeId, words: &[u64]) {
+        self.heap.put(self.end, words);
+        self.starts.push(Start { label: name.into(), of, place: Some(self.end), ..Start::default() });
+        self.end += words.len() as u64 * WORD;
+    }
+
+    fn malloc(&mut self, size: u64, words: &[u64]) -> u64 {
+        let block = self.heap.malloc(size);
+        self.heap.put(block, words);
+        block
+    }
+
+    fn trace(&self) -> Found {
+        let rows: Vec<RuleRow> = self.rules.iter().map(|(row, _)| *row).collect();
+        let members: Vec<Rc<str>> = self.rules.iter().map(|(_, member)| (*member).into()).collect();
+        let rules = Rules::new(&rows, &members, &self.conditions).unwrap();
+        let ruled = rules.members().map(Box::from).collect::<HashSet<Box<str>>>();
+        let types = Rc::new(TypeTable::new(Box::new(self.types.clone()), WORD));
+        let layouts = Rc::new(Layouts::new(types, self.libraries, ruled));
+        let modules = [Span { start: MODULE, end: MODULE + 4096 }];
+        let control = Control::default();
+        self.heap.look(|memory| {
+            let mut tracer = Tracer::new(memory, layouts, &modules, Rc::new(rules), &control).unwrap();
+            tracer.trace(&self.starts).unwrap();
+            assert!(!tracer.named.name.contains(&CONTESTED));
+            let contradicted = tracer.contradicted().unwrap();
+            let named = std::mem::take(&mut tracer.named);
+            Found {
+                names: tracer.objects.names.names.clone(),
+                steps: tracer.objects.names.steps.all.clone(),
+                starts: memory.blocks.starts.clone(),
+                name: named.name,
+                level: named.level,
+                parent: named.parent,
+                step: named.step,
+                number: named.number,
+                elements: named.elements,
+                enclosing: named.enclosing,
+                contradicted,
+                damaged: tracer.objects.damaged.values().sum(),
+            }
+        })
+    }
+}
+
+impl Found {
+    fn block(&self, start: u64) -> usize {
+        self.starts.binary_search(&start).expect("a block begins there")
+    }
+
+    fn name(&self, start: u64) -> Option<&BlockName> {
+        let name = *self.name.get(self.block(start))?;
+        (name != NONE).then(|| &self.names[name as usize])
+    }
+
+    /// "" for a block that has none.
+    fn text(&self, start: u64) -> &str {
+        self.name(start).map_or("", |name| &name.text)
+    }
+
+    fn is_certain(&self, start: u64) -> bool {
+        let form = self.name(start).map(|name| name.form);
+        let level = self.level[self.block(start)];
+        level <= Strength::Rule as u8 && matches!(form, Some(NameForm::Object | NameForm::Array))
+    }
+
+    /// What it is for certain.
+    fn sure(&self, start: u64) -> &str {
+        if self.is_certain(start) {
+            self.text(start)
+        } else {
+            ""
+        }
+    }
+
+    fn step(&self, start: u64) -> &str {
+        &self.steps[self.step[self.block(start)] as usize]
+    }
+
+    fn elements(&self, start: u64) -> u32 {
+        self.elements[self.block(start)]
+    }
+}
+
+/// A struct with a pointer to the next of its kind in front.
+fn node(types: &Declared, name: &str, size: u64) -> TypeId {
+    let made = types.structure(name, size, &[]);
+    types.set(made, &[("next", 0, types.to(made))]);
+    made
+}
+
+#[test]
+fn a_list_is_followed_to_its_end() {
+    let mut program = Program::new();
+    let node = node(&program.types, "node", 40);
+    let other = program.malloc(40, &[]);
+    let mut nodes = vec![0];
+    for at in 0..100 {
+        nodes.push(program.malloc(40, &[nodes[at]]));
+    }
+    program.variable("first", program.types.to(node), &[nodes[100]]);
+    let found = program.trace();
+    assert!(nodes[1..].iter().all(|each| found.sure(*each) == "node"));
+    assert_eq!((found.text(other), found.step(nodes[100]), found.step(nodes[7])), ("", "", ".next"));
+    assert_eq!(found.parent[found.block(nodes[100])], -1);
+    assert_eq!(found.parent[found.block(nodes[7])], found.block(nodes[8]) as i32);
+}
+
+#[test]
+fn a_chunk_that_is_larger_proves_nothing() {
+    for (larger, certain) in [(0, "node"), (16, "")] {
+        let mut program = Program::new();
+        let node = node(&program.types, "node", 40);
+        let block = program.heap.malloc_larger(40, larger);
+        program.variable("first", program.types.to(node), &[block]);
+        assert_eq!(program.trace().sure(block), certain);
+    }
+}
+
+#[test]
+fn a_pointer_leads_to_the_start_of_a_block() {
+    let mut program = Program::new();
+    let (node, other) = (node(&program.types, "node", 40), node(&program.types, "other", 24));
+    let (whole, small) = (program.malloc(40, &[]), program.malloc(24, &[]));
+    program.variable("inside", program.types.to(other), &[whole + 16]);
+    program.variable("too large", program.types.to(node), &[small]);
+    let found = program.trace();
+    assert_eq!((found.text(whole), found.text(small)), ("", ""));
+}
+
+#[test]
+fn the_strongest_claim_counts_and_what_it_leads_to_is_no_stronger() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let (base, inner) = (node(&types, "base", 40), node(&types, "inner", 24));
+    let larger = types.structure("larger", 56, &[("base", 0, base), ("inner", 40, types.to(inner))]);
+    let last = program.malloc(24, &[]);
+    // of what is only known to begin with a base nothing is certain, whoever leads there first
+    let block = program.malloc(56, &[0, 0, 0, 0, 0, last]);
+    program.variable("weak", types.to(base), &[block]);
+    program.variable("exact", types.to(larger), &[block]);
+    let found = program.trace();
+    assert_eq!((found.sure(block), found.sure(last)), ("larger", "inner"));
+
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let (base, next) = (node(&types, "base", 40), node(&types, "next", 24));
+    types.set(base, &[("next", 0, types.to(next)), ("more", 8, types.to(next))]);
+    let last = program.malloc(24, &[]);
+    let block = program.malloc(88, &[last]);
+    program.variable("weak", types.to(base), &[block]);
+    let found = program.trace();
+    assert_eq!((found.text(block), found.is_certain(block)), ("base and a tail", false));
+    assert_eq!((found.text(last), found.is_certain(last)), ("next", false));
+}
+
+#[test]
+fn two_claims_that_contradict_each_other_are_none() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let (one, other, below) = (node(&types, "one", 40), node(&types, "other", 40), node(&types, "below", 24));
+    types.set(one, &[("below", 0, types.to(below))]);
+    types.set(other, &[("below", 0, types.to(below))]);
+    let last = program.malloc(24, &[]);
+    let block = program.malloc(40, &[last]);
+    program.variable("first", types.to(one), &[block]);
+    program.variable("second", types.to(other), &[block]);
+    let found = program.trace();
+    assert_eq!((found.text(block), found.text(last)), ("", ""));
+}
+
+#[test]
+fn what_extends_a_struct_is_no_array_of_it() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let base = node(&types, "base", 40);
+    let fields = [("base", 0, base), ("a", 40, types.to(base)), ("b", 80, types.to(base))];
+    let derived = types.structure("derived", 120, &fields);
+    let sure = program.malloc(120, &[]);
+    let unsure = program.malloc(120, &[sure]);
+    program.variable("first", types.to(base), &[unsure]);
+    program.variable("known", types.to(derived), &[sure]);
+    let found = program.trace();
+    assert_eq!((found.sure(unsure), found.sure(sure)), ("", "derived"));
+}
+
+#[test]
+fn a_string_behind_a_struct_is_no_element() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let entry = node(&types, "entry", 24);
+    let block = program.heap.malloc(24 * 3);
+    program.heap.put_bytes(block + 24, b"a text that is longer than the entry is");
+    program.variable("first", types.to(entry), &[block]);
+    let found = program.trace();
+    assert!(!found.is_certain(block) && found.text(block) != "entry[]");
+}
+
+#[test]
+fn elements_with_pointers_that_are_right_prove_an_array() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let (inner, entry) = (node(&types, "inner", 40), node(&types, "entry", 24));
+    types.set(entry, &[("inner", 0, types.to(inner)), ("n", 8, program.long)]);
+    let inners: Vec<u64> = (0..5).map(|_| program.malloc(40, &[])).collect();
+    let words: Vec<u64> = inners.iter().flat_map(|inner| [*inner, 7, 0]).collect();
+    let block = program.malloc(24 * 5, &words);
+    program.variable("table", types.to(entry), &[block]);
+    let found = program.trace();
+    assert_eq!((found.sure(block), found.elements(block)), ("entry[]", 4));
+    assert_eq!(
+        (found.sure(inners[3]), found.step(inners[3]), found.number[found.block(inners[3])]),
+        ("inner", "[].inner", 3)
+    );
+}
+
+#[test]
+fn an_array_is_counted_by_the_number_in_front_of_it_or_beside_the_pointer() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let (long, point) = (program.long, types.structure("point", 24, &[("x", 0, program.long)]));
+    let holder = types.structure("holder", 16, &[("points", 0, types.to(point)), ("count", 8, long)]);
+    let made = program.malloc(8 + 24 * 4, &[4]);
+    let counted = program.malloc(24 * 6, &[]);
+    let uncounted = program.malloc(24 * 8, &[]);
+    program.variable("made", types.to(point), &[made + 8]);
+    program.variable("holder", holder, &[counted, 6]);
+    program.variable("other", holder, &[uncounted, 5]);
+    let found = program.trace();
+    assert_eq!((found.sure(made), found.elements(made), found.name(made).unwrap().front), ("point[]", 4, 8));
+    assert_eq!((found.sure(counted), found.elements(counted)), ("point[]", 6));
+    assert_eq!(found.sure(uncounted), "");
+}
+
+#[test]
+fn a_word_that_leads_nowhere_contradicts_a_type() {
+    for (word, certain) in [(GARBAGE, ""), (0, "node"), (1, "node")] {
+        let mut program = Program::new();
+        let node = node(&program.types, "node", 40);
+        let block = program.malloc(40, &[word]);
+        program.variable("first", program.types.to(node), &[block]);
+        assert_eq!(program.trace().sure(block), certain);
+    }
+}
+
+/// start, finish, end
+struct Vector;
+
+impl BodyForm for Vector {
+    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
+        let mut words = [0; 3];
+        memory.words(address, &mut words).then_some(())?;
+        between(memory, words, own.size)
+    }
+}
+
+fn vectors(types: &Rc<TypeTable>, _: TypeId, facts: &Facts) -> Result<Option<Container>> {
+    let Some(field) = facts.fields.first().filter(|_| &*facts.name == "Vector") else { return Ok(None) };
+    let element = types.facts(field.of)?.target.unwrap();
+    let size = types.facts(element)?.size;
+    Ok(Some(Container::Body(OfBody::new(element, size, Box::new(Vector)))))
+}
+
+#[test]
+fn a_container_proves_itself_and_stale_words_behind_its_end_never_count() {
+    let mut program = Program::new();
+    program.libraries = &[vectors];
+    let types = program.types.clone();
+    let inner = node(&types, "inner", 40);
+    let pointer = types.to(inner);
+    let vector = types.structure("Vector", 24, &[("start", 0, types.to(pointer)), ("rest", 8, pointer)]);
+    let (used, stale) = (program.malloc(40, &[]), program.malloc(40, &[]));
+    let body = program.malloc(8 * 6, &[used, used, stale]);
+    let other = program.malloc(8 * 6, &[stale]);
+    program.variable("right", vector, &[body, body + 16, body + 48]);
+    // its capacity is not the block's
+    program.variable("wrong", vector, &[other, other + 8, other + 16]);
+    let found = program.trace();
+    assert_eq!((found.sure(body), found.elements(body), found.step(body)), ("inner *[]", 2, "[#]"));
+    assert_eq!((found.sure(used), found.text(stale), found.text(other), found.damaged), ("inner", "", "", 1));
+    assert_eq!(found.level[found.block(body)], Strength::Container as u8);
+}
+
+/// A class with a vtable and a member.
+fn class(types: &Declared, name: &str, size: u64, member: TypeId) -> TypeId {
+    let made = types.structure(name, size, &[("member", 8, member)]);
+    types.change(made, |facts| facts.polymorphic = true);
+    made
+}
+
+#[test]
+fn a_vtable_tells_the_type_and_the_start() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let inner = node(&types, "inner", 24);
+    let shape = class(&types, "Shape", 16, types.to(inner));
+    class(&types, "Circle", 40, types.to(inner));
+    class(&types, "Both", 56, types.to(inner));
+    class(&types, "Small", 16, types.to(inner));
+    program.heap.vtables.extend([(MODULE, ("Circle", 0)), (MODULE + 64, ("Both", -16)), (MODULE + 128, ("Small", 0))]);
+    let below = program.malloc(24, &[]);
+    let circle = program.malloc(40, &[MODULE, below]);
+    let both = program.malloc(56, &[7, 0, MODULE + 64]);
+    // the dynamic type's size does not fit
+    let odd = program.malloc(88, &[MODULE + 128]);
+    program.variable("circle", types.to(shape), &[circle]);
+    program.variable("second base", types.to(shape), &[both + 16]);
+    program.variable("odd", types.to(shape), &[odd]);
+    let found = program.trace();
+    assert_eq!(
+        (found.sure(circle), found.sure(both), found.sure(below), found.text(odd)),
+        ("Circle", "Both", "inner", "")
+    );
+    assert_eq!(found.level[found.block(circle)], Strength::Vtable as u8);
+}
+
+#[test]
+fn objects_with_vtables_are_found_though_nothing_leads_to_them() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let inner = node(&types, "inner", 24);
+    class(&types, "Circle", 40, types.to(inner));
+    program.heap.vtables.insert(MODULE, ("Circle", 0));
+    let below = program.malloc(24, &[]);
+    let circle = program.malloc(40, &[MODULE, below]);
+    let found = program.trace();
+    assert_eq!((found.sure(circle), found.sure(below), found.step(below)), ("Circle", "inner", ".member"));
+}
+
+/// A struct with a union of pointers to these.
+fn with_union(types: &Declared, targets: &[TypeId]) -> TypeId {
+    let names = ["a", "b", "c"];
+    let fields: Vec<_> = names.iter().zip(targets).map(|(name, of)| (*name, 0, types.to(*of))).collect();
+    let union = types.number("", Form::Union, 8);
+    types.set(union, &fields);
+    types.structure("value", 8, &[("as", 0, union)])
+}
+
+#[test]
+fn a_member_of_a_union_names_a_block_only_where_it_alone_fits() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let (one, alike, other) = (node(&types, "one", 40), node(&types, "alike", 40), node(&types, "other", 72));
+    let (first, second) = (with_union(&types, &[one, other]), with_union(&types, &[one, alike]));
+    let with_text = with_union(&types, &[other, program.char]);
+    let (fits, unsure, text) = (program.malloc(40, &[]), program.malloc(40, &[]), program.malloc(24, &[]));
+    program.variable("first", first, &[fits]);
+    program.variable("second", second, &[unsure]);
+    program.variable("third", with_text, &[text]);
+    let found = program.trace();
+    assert_eq!((found.text(fits), found.is_certain(fits)), ("one of one", false));
+    assert_eq!((found.text(unsure), found.text(text)), ("", "char[] of value.as.b"));
+}
+
+#[test]
+fn a_flexible_array_has_as_many_elements_as_the_block_leaves_or_a_number_counts() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let inner = node(&types, "inner", 40);
+    let elements = types.array(types.to(inner), None);
+    let frame = types.structure("frame", 8, &[("count", 0, program.long), ("items", 8, elements)]);
+    let inners: Vec<u64> = (0..6).map(|_| program.malloc(40, &[])).collect();
+    let mut words = vec![6];
+    words.extend(&inners);
+    let counted = program.malloc(8 + 8 * 6, &words);
+    words[0] = 40;
+    words[3] = GARBAGE;
+    let wrong = program.malloc(8 + 8 * 6, &words);
+    program.variable("counted", types.to(frame), &[counted]);
+    program.variable("wrong", types.to(frame), &[wrong]);
+    let found = program.trace();
+    assert_eq!((found.sure(counted), found.text(wrong), found.is_certain(wrong)), ("frame", "frame", false));
+    assert_eq!((found.sure(inners[5]), found.number[found.block(inners[5])]), ("inner", 5));
+}
+
+#[test]
+fn members_outside_of_a_struct_and_values_that_an_enum_lacks_contradict() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let inner = node(&types, "inner", 24);
+    let outside = types.structure("outside", 40, &[("far", 40, types.to(inner))]);
+    let below = program.malloc(24, &[]);
+    let block = program.malloc(48, &[0, 0, 0, 0, 0, below]);
+    program.variable("block", types.to(outside), &[block]);
+    // of two structs without a name each has its own members
+    let unnamed = [16, 8].map(|at| types.structure("", 24, &[("inner", at, types.to(inner))]));
+    let blocks = [program.malloc(24, &[0, 0, block]), program.malloc(24, &[0, below])];
+    program.variable("first", types.to(unnamed[0]), &[blocks[0]]);
+    program.variable("second", types.to(unnamed[1]), &[blocks[1]]);
+    let kind = types.number("kind", Form::Enum, 4);
+    types.change(kind, |facts| facts.enumerators = vec![("A".into(), 1), ("B".into(), 2)]);
+    let tagged = types.structure("tagged", 16, &[("kind", 0, kind), ("inner", 8, types.to(inner))]);
+    let two = with_union(&types, &[tagged, node(&types, "plain", 24)]);
+    let values = [3, 4].map(|kind| program.malloc(16, &[kind, below]));
+    program.variable("three", two, &[values[0]]);
+    program.variable("four", two, &[values[1]]);
+    let found = program.trace();
+    assert_eq!(found.sure(below), "inner");
+    assert_eq!(found.parent[found.block(below)], found.block(blocks[1]) as i32);
+    assert_eq!((found.text(values[0]), found.text(values[1])), ("one of tagged", "one of plain"));
+}
+
+#[test]
+fn what_has_no_definition_names_nothing() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let opaque = types.structure("opaque", 0, &[]);
+    let holder = types.structure("holder", 24, &[("opaque", 8, types.to(opaque))]);
+    let below = program.malloc(40, &[]);
+    let block = program.malloc(24, &[0, below]);
+    program.variable("holder", types.to(holder), &[block]);
+    let found = program.trace();
+    assert_eq!(
+        (found.sure(block), found.text(below), found.is_certain(below)),
+        ("holder", "void at holder.opaque", false)
+    );
+}
+
+#[test]
+fn a_class_without_a_name_that_can_be_found_is_what_the_pointer_says() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let inner = node(&types, "inner", 24);
+    let lambdas = [24, 40].map(|size| class(&types, "main()::{lambda()#1}", size, types.to(inner)));
+    program.heap.vtables.insert(MODULE, ("main()::{lambda()#1}", 0));
+    let known = program.malloc(40, &[MODULE]);
+    let alone = program.malloc(24, &[MODULE]);
+    program.variable("known", types.to(lambdas[1]), &[known]);
+    let found = program.trace();
+    // two share one spelling: nothing tells which the other is
+    assert_eq!((found.sure(known), found.sure(alone)), ("main()::{lambda()#1}", ""));
+}
+
+/// first, count
+struct Chain;
+
+impl NodesForm for Chain {
+    fn nodes(&self, node: &Node, memory: &Memory, address: u64, to: &mut Vec<u32>) -> Result<Option<Buckets>> {
+        let mut words = [0; 2];
+        let is_read = memory.words(address, &mut words);
+        let is_proven = is_read && one_way(memory, words[0], node.size, Some(words[1]), to, |_| true)?;
+        Ok(is_proven.then(Buckets::default))
+    }
+}
+
+fn chains(types: &Rc<TypeTable>, _: TypeId, facts: &Facts) -> Result<Option<Container>> {
+    let Some(field) = facts.fields.first().filter(|_| &*facts.name == "Chain") else { return Ok(None) };
+    let of = types.facts(field.of)?.target.unwrap();
+    let node = Node { of, size: types.facts(of)?.size, tail: 0 };
+    Ok(Some(Container::Nodes(OfNodes::new(node, Box::new(Chain)))))
+}
+
+#[test]
+fn a_lost_local_is_found_where_its_structure_proves_it() {
+    for (count, odd, certain) in [(2, false, "book"), (3, false, ""), (2, true, "")] {
+        let mut program = Program::new();
+        program.libraries = &[chains];
+        let types = program.types.clone();
+        let order = node(&types, "order", 40);
+        let chain = types.structure("Chain", 16, &[("first", 0, types.to(order)), ("count", 8, program.long)]);
+        let book = types.structure("book", 24, &[("orders", 8, chain)]);
+        let last = program.malloc(40, &[]);
+        let first = program.malloc(40, &[last]);
+        let block = program.malloc(24, &[1, first, count]);
+        let other = program.malloc(24, &[GARBAGE]);
+        let words = vec![other, block, last];
+        let (label, of) = ("main(): book (place unknown)".into(), types.to(book));
+        program.starts.push(Start { label, of, frame: Some(0), code: 1, words, ..Start::default() });
+        if odd {
+            // the function's file has another struct that is proven as well
+            let alike = types.structure("alike", 24, &[("n", 0, program.long), ("orders", 8, chain)]);
+            program.types.beside.borrow_mut().push(alike);
+        }
+        let found = program.trace();
+        assert_eq!((found.sure(block), found.text(other)), (certain, ""));
+        let below = if certain.is_empty() { "" } else { "order" };
+        assert_eq!((found.sure(first), found.sure(last)), (below, below));
+    }
+}
+
+#[test]
+fn a_local_that_may_not_be_set_has_to_be_proven() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let inner = node(&types, "inner", 40);
+    let table = types.structure("table", 24, &[("first", 0, types.to(inner))]);
+    let below = program.malloc(40, &[]);
+    let (proven, empty) = (program.malloc(24, &[below]), program.malloc(24, &[]));
+    for (label, value) in [("proven", proven), ("empty", empty)] {
+        let of = types.to(table);
+        program.starts.push(Start { label: label.into(), of, value: Some(value), frame: Some(1), ..Start::default() });
+    }
+    let found = program.trace();
+    assert_eq!((found.sure(proven), found.text(empty)), ("table", ""));
+    assert_eq!(found.level[found.block(proven)], Strength::Local as u8);
+}
+
+#[test]
+fn what_has_a_list_head_is_told_by_where_that_lies() {
+    for language in [Language::C, Language::CPlusPlus] {
+        let mut program = Program::new();
+        let types = program.types.clone();
+        let head = types.structure("head", 16, &[]);
+        types.set(head, &[("next", 0, types.to(head)), ("prev", 8, types.to(head))]);
+        types.change(head, |facts| facts.language = language);
+        types.structure("task", 40, &[("name", 0, types.to(program.char)), ("list", 16, head)]);
+        types.structure("large", 88, &[("list", 16, head)]);
+        let tasks = [0; 3].map(|_| {
+            let name = program.malloc(10, &[]);
+            program.malloc(40, &[name])
+        });
+        let links = tasks.map(|task| task + 16);
+        for at in 0..3 {
+            let (next, before) = (*links.get(at + 1).unwrap_or(&DATA), if at > 0 { links[at - 1] } else { DATA });
+            program.heap.put(links[at], &[next, before]);
+        }
+        program.variable("list", head, &[links[0], links[2]]);
+        let found = program.trace();
+        let is_c = language == Language::C;
+        assert!(tasks.iter().all(|task| found.text(*task) == if is_c { "task" } else { "" }));
+        assert_eq!(found.enclosing.len(), if is_c { 3 } else { 0 });
+        assert_eq!(*program.types.asked.borrow(), u32::from(is_c));
+        assert!(tasks.iter().all(|task| !found.is_certain(*task)));
+    }
+}
+
+#[test]
+fn a_variable_that_is_an_array_of_structs_is_followed_element_by_element() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let inner = node(&types, "inner", 40);
+    let entry = types.structure("entry", 16, &[("n", 0, program.int), ("inner", 8, types.to(inner))]);
+    let inners: Vec<u64> = (0..30).map(|_| program.malloc(40, &[])).collect();
+    let words: Vec<u64> = inners.iter().flat_map(|inner| [1, *inner]).collect();
+    program.variable("table", types.array(entry, Some(30)), &words);
+    let found = program.trace();
+    assert!(inners.iter().all(|inner| found.sure(*inner) == "inner" && found.step(*inner) == "[].inner"));
+    assert_eq!(found.number[found.block(inners[17])], 17);
+}
+
+fn rule(target: TypeId) -> RuleRow {
+    RuleRow { inside: 0, target, offset: 0, back: 0, is_inside: 0, is_array: 0, and_more: 0, unused: 0 }
+}
+
+#[test]
+fn rules_tell_what_members_lead_to() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let void = types.add(Facts { target: None, ..Facts::new("", Form::Pointer, WORD) });
+    let value = types.structure("value", 24, &[("kind", 0, program.int), ("data", 8, void)]);
+    let (one, other) = (node(&types, "one", 40), node(&types, "other", 40));
+    let list = types.array(value, Some(4));
+    let blocks = [0; 4].map(|_| program.malloc(40, &[]));
+    program.heap.put(blocks[3], &[GARBAGE]);
+    let words: Vec<u64> = [1, 2, 3, 1].iter().zip(blocks).flat_map(|(kind, block)| [*kind, block, 0]).collect();
+    program.variable("values", list, &words);
+    for (line, (kind, target)) in [(1, one), (2, other), (3, CHARACTERS)].into_iter().enumerate() {
+        program.rules.push((RuleRow { offset: 8, ..rule(target) }, "value.data"));
+        let (line, size) = (line as u32, 32);
+        let condition = ConditionRow { offset: 0, size, value: kind, line, of_target: 0, signed: 1, sign: 0 };
+        program.conditions.push(condition);
+    }
+    let found = program.trace();
+    assert_eq!((found.sure(blocks[0]), found.sure(blocks[1])), ("one", "other"));
+    assert_eq!((found.text(blocks[2]), found.text(blocks[3])), ("char[] of value.data", "void at value.data"));
+    assert_eq!(found.contradicted, [1, 0, 0]);
+    assert_eq!(found.level[found.block(blocks[0])], Strength::Rule as u8);
+}
+
+#[test]
+fn rules_tell_which_objects_pointers_lead_into() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let link = node(&types, "link", 8);
+    let task = types.structure("task", 40, &[("link", 16, link)]);
+    let tasks = [0; 2].map(|_| program.malloc(40, &[]));
+    program.heap.put(tasks[0] + 16, &[tasks[1] + 16]);
+    let odd = program.malloc(72, &[]);
+    program.variable("first", types.to(link), &[tasks[0] + 16, odd + 16]);
+    program.variable("odd", types.to(link), &[odd + 16]);
+    program.rules.push((RuleRow { is_inside: 1, inside: link, offset: 16, ..rule(task) }, ""));
+    let found = program.trace();
+    assert_eq!((found.sure(tasks[0]), found.sure(tasks[1]), found.text(odd)), ("task", "task", ""));
+    assert_eq!(found.contradicted, [1]);
+}
+
+#[test]
+fn a_call_that_is_stopped_ends() {
+    let mut program = Program::new();
+    let node = node(&program.types, "node", 40);
+    let block = program.malloc(40, &[]);
+    program.variable("first", program.types.to(node), &[block]);
+    let types = Rc::new(TypeTable::new(Box::new(program.types.clone()), WORD));
+    let layouts = Rc::new(Layouts::new(types, &[], HashSet::new()));
+    let control = Control::stopped();
+    program.heap.look(|memory| {
+        let mut tracer = Tracer::new(memory, layouts, &[], Rc::default(), &control).unwrap();
+        assert_eq!(tracer.trace(&program.starts), Err(Failure::Stopped));
+    });
+}

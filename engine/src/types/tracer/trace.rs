@@ -1,0 +1,623 @@
+//! Follows the pointers of typed variables from block to block, the strongest claims first.
+//!
+//! A claim leads to none that is stronger than itself. So the first that is taken for a block is the strongest there is,
+//! and none has to be taken back, but where two equally strong ones contradict each other: then neither counts, and all
+//! is followed once more without that block. What keeps wrong names away:
+//!
+//! - A pointer leads to a block's start, and the chunk is what malloc gives for just that size.
+//! - A `T *` to a larger block is no array of T: C structs begin with the struct they extend. Elements beyond the first
+//!   have to have pointers that are right, or a number beside the pointer has to count them.
+//! - Where a word that should be a pointer leads nowhere, the block is not of that type.
+//! - A polymorphic object's vtable tells its type and its start.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+use super::claims::Strength;
+use super::enclosing::Enclosing;
+use super::layouts::{FlatType, Layouts, TypeTable, Vtables};
+use super::lost;
+use super::memory::Memory;
+use super::names::{At, BlockName, Claimed, NameForm, Proof, CONTESTED, NOBODY, NONE, NO_LEVEL, UNNUMBERED};
+use super::objects::Objects;
+use super::rules::Rules;
+use crate::contents;
+use crate::failure::{filled, push, Control, Result};
+use crate::image::Span;
+use crate::types::facts::{Language, TypeId};
+
+/// Pointers into blocks that are worth asking for all structs of a program.
+const FEW_INTERIOR: usize = 2;
+/// So often all is followed without blocks that were contested.
+const ROUNDS: u32 = 3;
+/// Claims that are looked at together.
+const AT_ONCE: usize = 1 << 13;
+/// So many claims of others wait at most until those that are looked at together are done.
+const MOST_WAITING: usize = 1 << 16;
+/// So far the way to a block is looked at for contested ones.
+const CHAIN: usize = 256;
+const LEVELS: usize = Strength::Field as usize + 1;
+
+/// A variable from which types are followed.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// "cache::table", "main(): book".
+    pub label: Rc<str>,
+    pub of: TypeId,
+    pub place: Option<u64>,
+    /// A pointer that is in a register.
+    pub value: Option<u64>,
+    /// Of a local: which frame of its thread has it, 0 the innermost.
+    pub frame: Option<u32>,
+    /// Of one that was optimised out: where its function goes on, and the words that may be it.
+    pub code: u64,
+    pub words: Vec<u64>,
+}
+
+/// Of each live block, by its number: its name, how strong the claim is, and the way to it.
+#[derive(Default)]
+pub struct Named {
+    pub name: Vec<u32>,
+    pub level: Vec<u8>,
+    /// Another block, or of a variable -1 - its number among the starts.
+    pub parent: Vec<i32>,
+    /// The way from the parent; "[]" in it stands for the block's `number`, and so does "[#]" at its end.
+    pub step: Vec<u16>,
+    pub number: Vec<u32>,
+    /// Of an array: how many are in use.
+    pub elements: Vec<u32>,
+    /// Structs to which no pointer leads, but to a member further on (container_of).
+    pub enclosing: Vec<u32>,
+}
+
+impl Named {
+    fn new(count: usize) -> Result<Named> {
+        Ok(Named {
+            name: filled(count, NONE)?,
+            level: filled(count, NO_LEVEL)?,
+            parent: filled(count, 0)?,
+            step: filled(count, 0)?,
+            number: filled(count, 0)?,
+            elements: filled(count, 0)?,
+            enclosing: Vec::new(),
+        })
+    }
+
+    #[inline]
+    fn put(&mut self, claimed: &Claimed) {
+        let block = claimed.block as usize;
+        self.name[block] = claimed.name;
+        self.level[block] = claimed.level as u8;
+        self.parent[block] = claimed.parent;
+        self.step[block] = claimed.step;
+        self.number[block] = claimed.number;
+        self.elements[block] = claimed.elements;
+    }
+
+    fn forget(&mut self, block: u32) {
+        let block = block as usize;
+        (self.name[block], self.level[block], self.parent[block]) = (NONE, NO_LEVEL, NOBODY);
+    }
+}
+
+/// Claims that wait, in order.
+#[derive(Default)]
+struct Queue {
+    parts: VecDeque<Vec<Claimed>>,
+}
+
+impl Queue {
+    fn push(&mut self, claimed: Claimed) -> Result<()> {
+        // a vector that grew would need as much memory once more
+        match self.parts.back_mut() {
+            Some(part) if part.len() < AT_ONCE => push(part, claimed),
+            _ => {
+                self.parts.try_reserve(1)?;
+                let mut part = Vec::new();
+                push(&mut part, claimed)?;
+                self.parts.push_back(part);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What is looked at in blocks of one name.
+struct Look {
+    layout: Rc<FlatType>,
+    label: u32,
+    front: u64,
+    is_array: bool,
+}
+
+/// Names the live blocks of one image.
+pub struct Tracer<'a> {
+    pub objects: Objects<'a>,
+    pub named: Named,
+    memory: &'a Memory<'a>,
+    layouts: Rc<Layouts>,
+    types: Rc<TypeTable>,
+    control: &'a Control,
+    modules: &'a [Span],
+    left: Vec<Queue>,
+    /// Blocks that were contested in a round before.
+    banned: HashSet<u32>,
+    /// Blocks, and names that are wrong of them.
+    refused: HashSet<(u32, u32)>,
+    /// What blocks that are looked into were called by a member.
+    before: HashMap<u32, Claimed>,
+    enclosing: Option<Enclosing>,
+    /// By names.
+    looks: Vec<Option<Option<Rc<Look>>>>,
+    found: Vec<Claimed>,
+}
+
+impl<'a> Tracer<'a> {
+    /// `modules`: where vtables may lie, in order.
+    pub fn new(
+        memory: &'a Memory<'a>,
+        layouts: Rc<Layouts>,
+        modules: &'a [Span],
+        rules: Rc<Rules>,
+        control: &'a Control,
+    ) -> Result<Tracer<'a>> {
+        let types = layouts.types.clone();
+        let vtables = Vtables::new(types.clone(), modules.to_vec());
+        Ok(Tracer {
+            objects: Objects::new(memory, layouts.clone(), vtables, rules, control)?,
+            named: Named::default(),
+            memory,
+            layouts,
+            types,
+            control,
+            modules,
+            left: Vec::new(),
+            banned: HashSet::new(),
+            refused: HashSet::new(),
+            before: HashMap::new(),
+            enclosing: None,
+            looks: Vec::new(),
+            found: Vec::new(),
+        })
+    }
+
+    pub fn trace(&mut self, starts: &[Start]) -> Result<()> {
+        for _ in 0..ROUNDS {
+            self.round(starts)?;
+            let named = &self.named;
+            let is_contested = |block: i32| block >= 0 && named.name[block as usize] == CONTESTED;
+            let (mut any, mut again) = (false, false);
+            for (block, name) in named.name.iter().enumerate() {
+                any |= *name == CONTESTED;
+                again |= *name != NONE && is_contested(named.parent[block]);
+            }
+            if !any {
+                break;
+            }
+            let contested = (0..).zip(&named.name).filter(|(_, name)| **name == CONTESTED).map(|(block, _)| block);
+            self.banned.extend(contested);
+            if !again {
+                break;
+            }
+        }
+        self.drop_what_was_contested()?;
+        self.doubt_what_may_be_more()
+    }
+
+    fn round(&mut self, starts: &[Start]) -> Result<()> {
+        let (begun, hiding) = self.claimed_by_vtables()?;
+        let has_names = !starts.is_empty() || !begun.is_empty() || !hiding.is_empty();
+        self.named = Named::new(if has_names { self.memory.blocks.len() } else { 0 })?;
+        self.objects.begin_again();
+        self.refused.clear();
+        self.left.clear();
+        self.left.resize_with(LEVELS, Queue::default);
+        for (number, start) in starts.iter().enumerate() {
+            self.begin(number, start)?;
+        }
+        for claimed in begun {
+            self.left[Strength::Vtable as usize].push(claimed)?;
+        }
+        self.drain()?;
+        let claims = lost::claims(&mut self.objects, &self.named, starts)?;
+        self.push(&claims)?;
+        self.drain()?;
+        // what no container has told
+        for claimed in hiding {
+            if self.named.level[claimed.block as usize] > Strength::Rule as u8 {
+                self.left[Strength::Vtable as usize].push(claimed)?;
+            }
+        }
+        self.drain()?;
+        while self.name_by_members()? {
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        let blocks = self.memory.blocks;
+        let mean = blocks.sizes.iter().sum::<u64>() / blocks.len().max(1) as u64;
+        for level in 0..LEVELS {
+            // nothing that is found from here is stronger
+            while let Some(some) = self.left[level].parts.pop_front() {
+                self.take_many(&some)?;
+                self.control.advance(mean.saturating_mul(some.len() as u64))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks that have no type, and into which pointers to a member lead; whether there were any.
+    fn name_by_members(&mut self) -> Result<bool> {
+        let asked = self.objects.take_interior();
+        let mut again = false;
+        for each in &asked {
+            let block = each.claimed.block as usize;
+            // to ask for all structs takes long, of C++ above all, where containers have the links
+            let is_not_worth_it = self.enclosing.is_none() && asked.len() < FEW_INTERIOR;
+            if self.types.facts(each.of)?.language == Language::CPlusPlus || is_not_worth_it {
+                continue;
+            }
+            if self.named.level[block] < Strength::Field as u8 || self.named.name[block] == CONTESTED {
+                continue;
+            }
+            if self.enclosing.is_none() {
+                self.enclosing = Some(Enclosing::new(&self.types)?);
+            }
+            let Some(enclosing) = &self.enclosing else { continue };
+            let Some(whole) = enclosing.only(&self.types, each.of, each.offset, each.claimed.block, self.memory)?
+            else {
+                continue;
+            };
+            if self.objects.is_proven(whole, self.memory.start(each.claimed.block), Proof::Any)? {
+                (self.named.level[block], self.named.name[block]) = (NO_LEVEL, NONE);
+                let name = self.objects.names.object(whole)?;
+                self.left[Strength::Weak as usize].push(Claimed { name, ..each.claimed })?;
+                if each.offset > 0 {
+                    push(&mut self.named.enclosing, each.claimed.block)?;
+                }
+                again = true;
+            }
+        }
+        Ok(again)
+    }
+
+    // starts
+
+    fn begin(&mut self, number: usize, start: &Start) -> Result<()> {
+        let plain = if start.frame.is_none() { Strength::Exact } else { Strength::Local };
+        let at = At {
+            parent: -1 - number as i32,
+            plain,
+            label: self.objects.names.texts.number(&start.label)?,
+            may_be_unset: plain == Strength::Local,
+            ..At::proving(Proof::None)
+        };
+        let layout = self.layouts.of(start.of)?;
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        if let Some(place) = start.place {
+            self.objects.scan(&layout, place, &at, 0, &mut found)?;
+        } else if let (Some(value), Some(slot)) = (start.value, lost::pointer_of(&self.layouts, &layout)) {
+            self.objects.follow(&slot, value, &at, &layout, None, &mut found)?;
+        }
+        self.push(&found)?;
+        self.found = found;
+        Ok(())
+    }
+
+    /// Blocks that begin with the vtable of a class, whether anything leads to them or not. The second ones wait, since
+    /// a container that leads there knows which object is in it.
+    fn claimed_by_vtables(&mut self) -> Result<(Vec<Claimed>, Vec<Claimed>)> {
+        let (mut begun, mut hiding) = (Vec::new(), Vec::new());
+        let (image, blocks) = (self.memory.image(), self.memory.blocks);
+        for each in contents::beginning_with(image, blocks, self.modules, 1, self.control)? {
+            let Some(class) = self.objects.vtables.class_of(self.memory, each.first, None)? else { continue };
+            if class.top == 0 && self.memory.fits_about(each.block, class.size) {
+                let name = self.objects.names.object(class.of)?;
+                let claimed = Claimed {
+                    block: each.block,
+                    name,
+                    elements: 0,
+                    parent: NOBODY,
+                    number: UNNUMBERED,
+                    step: 0,
+                    level: Strength::Vtable,
+                    plain: false,
+                };
+                push(if class.hides_object { &mut hiding } else { &mut begun }, claimed)?;
+            }
+        }
+        Ok((begun, hiding))
+    }
+
+    fn push(&mut self, claims: &[Claimed]) -> Result<()> {
+        let named = &mut self.named;
+        for claimed in claims {
+            let block = claimed.block as usize;
+            let before = named.level[block];
+            if claimed.level == Strength::Field {
+                // whatever names a type takes its place
+                if before == NO_LEVEL && !self.banned.contains(&claimed.block) {
+                    named.put(claimed);
+                }
+            // what is told already, most often by the link back
+            } else if before > claimed.level as u8
+                || (before == claimed.level as u8 && named.name[block] != claimed.name)
+            {
+                self.left[claimed.level as usize].push(*claimed)?;
+            }
+        }
+        Ok(())
+    }
+
+    // claims
+
+    /// Of one level, in their order. What the blocks hold is looked at together.
+    fn take_many(&mut self, claims: &[Claimed]) -> Result<()> {
+        let mut waiting = Vec::new();
+        waiting.try_reserve(claims.len())?;
+        for claimed in claims {
+            let block = claimed.block as usize;
+            let before = self.named.level[block];
+            if before < Strength::Field as u8 {
+                if before == claimed.level as u8 && self.named.name[block] != claimed.name {
+                    // unless what it holds shows that it is not what was said first
+                    self.look_into(&waiting)?;
+                    waiting.clear();
+                    self.take(claimed)?;
+                }
+            } else if !self.banned.contains(&claimed.block) && !self.is_refused(claimed) {
+                if before == Strength::Field as u8 {
+                    self.before.try_reserve(1)?;
+                    self.before.insert(claimed.block, self.as_it_is(claimed.block));
+                }
+                self.named.put(claimed);
+                waiting.push(*claimed);
+            }
+        }
+        self.look_into(&waiting)
+    }
+
+    fn is_refused(&self, claimed: &Claimed) -> bool {
+        !self.refused.is_empty() && self.refused.contains(&(claimed.block, claimed.name))
+    }
+
+    fn take(&mut self, claimed: &Claimed) -> Result<()> {
+        if self.named.level[claimed.block as usize] >= Strength::Field as u8 {
+            return self.take_many(std::slice::from_ref(claimed));
+        }
+        if !self.banned.contains(&claimed.block) && !self.is_refused(claimed) {
+            return self.contest(claimed);
+        }
+        Ok(())
+    }
+
+    fn as_it_is(&self, block: u32) -> Claimed {
+        let (named, at) = (&self.named, block as usize);
+        Claimed {
+            block,
+            name: named.name[at],
+            elements: named.elements[at],
+            parent: named.parent[at],
+            number: named.number[at],
+            step: named.step[at],
+            level: Strength::Field,
+            plain: true,
+        }
+    }
+
+    /// Follows what blocks hold. Where that shows that one is something else, it has the name that it had before.
+    fn look_into(&mut self, claims: &[Claimed]) -> Result<()> {
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        for claimed in claims {
+            let from = found.len();
+            let Some(look) = self.look(claimed.name)? else { continue };
+            let bad = self.look_at(claimed, &look, &mut found)?;
+            let is_wrong = || bad > found[from..].iter().filter(|each| each.level <= Strength::Array).count() as u64;
+            if claimed.plain && bad > 0 && is_wrong() {
+                found.truncate(from);
+                self.named.forget(claimed.block);
+                if let Some(before) = self.before.get(&claimed.block) {
+                    self.named.put(before);
+                }
+                self.refused.try_reserve(1)?;
+                self.refused.insert((claimed.block, claimed.name));
+            }
+            if found.len() > MOST_WAITING {
+                self.push(&found)?;
+                found.clear();
+            }
+        }
+        self.before.clear();
+        self.push(&found)?;
+        self.found = found;
+        Ok(())
+    }
+
+    fn look_at(&mut self, claimed: &Claimed, look: &Look, found: &mut Vec<Claimed>) -> Result<u64> {
+        let at = At {
+            parent: claimed.block as i32,
+            level: claimed.level,
+            plain: claimed.level.max(Strength::Exact),
+            label: look.label,
+            ..At::proving(Proof::None)
+        };
+        let place = self.memory.start(claimed.block).wrapping_add(look.front);
+        if look.is_array {
+            return self.objects.scan_array(&look.layout, place, u64::from(claimed.elements), &at, found);
+        }
+        let bad = self.objects.scan(&look.layout, place, &at, 0, found)?;
+        self.objects.flexible_elements(&look.layout, place, &at, found)?;
+        Ok(bad)
+    }
+
+    /// None: blocks of that name lead nowhere.
+    fn look(&mut self, name: u32) -> Result<Option<Rc<Look>>> {
+        let names = &mut self.objects.names;
+        let at = name as usize;
+        if at >= self.looks.len() {
+            self.looks.try_reserve(names.names.len() - self.looks.len())?;
+            self.looks.resize_with(names.names.len(), || None);
+        }
+        if let Some(known) = &self.looks[at] {
+            return Ok(known.clone());
+        }
+        let BlockName { of, front, words, form, label, .. } = names.names[at].clone();
+        let mut look = None;
+        if let Some(of) = of.filter(|_| words) {
+            let layout = self.layouts.of(of)?;
+            if layout.leads_on() {
+                let label = names.texts.number(&label)?;
+                look = Some(Rc::new(Look { layout, label, front, is_array: form == NameForm::Array }));
+            }
+        }
+        self.looks[at] = Some(look.clone());
+        Ok(look)
+    }
+
+    /// Another name for a block that has one by as strong a claim.
+    fn contest(&mut self, claimed: &Claimed) -> Result<()> {
+        let block = claimed.block as usize;
+        if self.named.name[block] == CONTESTED || self.is_tainted(claimed.parent) {
+            return Ok(());
+        }
+        let names = &self.objects.names.names;
+        let (before, now) = (&names[self.named.name[block] as usize], &names[claimed.name as usize]);
+        if before.text == now.text {
+            return Ok(());
+        }
+        if self.is_tainted(self.named.parent[block]) {
+            self.named.put(claimed);
+            return self.look_into(std::slice::from_ref(claimed));
+        }
+        if let (Some(first), Some(second)) = (before.of, now.of) {
+            if before.form != NameForm::Union && now.form != NameForm::Union {
+                // the way to it stays: what leads here now may have been reached from it
+                let kept = Claimed { parent: self.named.parent[block], plain: false, ..*claimed };
+                if self.types.begins_with(first, second) {
+                    // a pointer to the base or first member; or the array of which it is to the first
+                    if first != second || before.form == NameForm::Array {
+                        return Ok(());
+                    }
+                } else if self.types.begins_with(second, first) {
+                    return self.rename(&kept);
+                }
+                if first == second && now.form == NameForm::Array {
+                    return self.rename(&kept);
+                }
+            }
+        }
+        self.named.name[block] = CONTESTED;
+        Ok(())
+    }
+
+    fn rename(&mut self, claimed: &Claimed) -> Result<()> {
+        let block = claimed.block as usize;
+        (self.named.name[block], self.named.elements[block]) = (claimed.name, claimed.elements);
+        self.look_into(std::slice::from_ref(claimed))
+    }
+
+    /// Whether the way there leads through a block that is contested.
+    fn is_tainted(&self, mut block: i32) -> bool {
+        for _ in 0..CHAIN {
+            if block < 0 {
+                return false;
+            }
+            if self.named.name[block as usize] == CONTESTED {
+                return true;
+            }
+            block = self.named.parent[block as usize];
+        }
+        false
+    }
+
+    /// And what is known only by that.
+    fn drop_what_was_contested(&mut self) -> Result<()> {
+        const UNKNOWN: u8 = 0;
+        const FINE: u8 = 1;
+        const WRONG: u8 = 2;
+        if !self.named.name.contains(&CONTESTED) {
+            return Ok(());
+        }
+        let named = &mut self.named;
+        let mut known = filled(named.name.len(), UNKNOWN)?;
+        for (known, name) in known.iter_mut().zip(&named.name) {
+            if *name == CONTESTED {
+                *known = WRONG;
+            }
+        }
+        let mut way = Vec::new();
+        for block in 0..known.len() {
+            let mut at = block as i32;
+            while at >= 0 && known[at as usize] == UNKNOWN && named.name[at as usize] != NONE {
+                push(&mut way, at as usize)?;
+                known[at as usize] = FINE;
+                at = named.parent[at as usize];
+            }
+            let is_wrong = at >= 0 && known[at as usize] == WRONG;
+            for each in way.drain(..) {
+                known[each] = if is_wrong { WRONG } else { FINE };
+            }
+        }
+        for (block, _) in (0..).zip(&known).filter(|(_, known)| **known == WRONG) {
+            named.forget(block);
+        }
+        Ok(())
+    }
+
+    /// A struct that another one begins with, where a block of either is as large: a pointer to the first does not tell
+    /// which it is.
+    fn doubt_what_may_be_more(&mut self) -> Result<()> {
+        let names = &mut self.objects.names;
+        let mut doubtful: Vec<Option<Option<u32>>> = filled(names.names.len(), None)?;
+        let levels = [Strength::Exact, Strength::Array, Strength::Local, Strength::Rule].map(|level| level as u8);
+        for block in 0..self.named.name.len() {
+            let name = self.named.name[block] as usize;
+            if name >= doubtful.len() || !levels.contains(&self.named.level[block]) {
+                continue;
+            }
+            let tail = match doubtful[name] {
+                Some(known) => known,
+                None => {
+                    let (form, of) = (names.names[name].form, names.names[name].of);
+                    let mut tail = None;
+                    if let Some(of) = of.filter(|_| form == NameForm::Object) {
+                        let layout = self.layouts.of(of)?;
+                        let most = self.memory.malloc.chunk_for(layout.size) - self.memory.word_size();
+                        if !layout.polymorphic && !self.types.enclosing(of, most)?.is_empty() {
+                            tail = Some(names.tail(of)?);
+                        }
+                    }
+                    doubtful[name] = Some(tail);
+                    tail
+                }
+            };
+            if let Some(tail) = tail {
+                (self.named.name[block], self.named.level[block]) = (tail, Strength::Weak as u8);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is certain what a block is.
+    pub fn is_certain(&self, block: u32) -> bool {
+        let name = self.objects.names.names.get(self.named.name[block as usize] as usize);
+        let is_sure = self.named.level[block as usize] <= Strength::Rule as u8;
+        is_sure && name.is_some_and(|name| matches!(name.form, NameForm::Object | NameForm::Array))
+    }
+
+    /// How many blocks each line of the rules says something wrong of. Where a list begins is a member, too, but of none
+    /// of the objects that are in it: what is sure to be something else is no contradiction.
+    pub fn contradicted(&self) -> Result<Vec<u64>> {
+        let mut counts = filled(self.objects.against.len(), 0)?;
+        for (count, (blocks, is_inside)) in
+            counts.iter_mut().zip(self.objects.against.iter().zip(&self.objects.rules.lines))
+        {
+            *count = blocks.iter().filter(|block| !is_inside || !self.is_certain(**block)).count() as u64;
+        }
+        Ok(counts)
+    }
+}
