@@ -1,0 +1,172 @@
+//! An ELF file, read part by part into memory of our own: a mapped file that is cut meanwhile would end the process.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use object::read::{CompressionFormat, Object, ObjectSection, ObjectSegment, ReadCache};
+
+use crate::failure::{with_room, Result};
+
+/// Opening a FIFO does not wait for who writes to it.
+const O_NONBLOCK: i32 = 0o4000;
+/// A section inflates to at most so many times its size (zlib reaches 1,032, with zeros; genuine ones 5), and `SMALL`.
+const MOST_INFLATED: u64 = 64;
+const SMALL: u64 = 1 << 20;
+const READ_AT_ONCE: usize = 16 << 20;
+
+#[derive(Clone, Copy)]
+enum Packed {
+    No,
+    Zlib,
+    Zstd,
+}
+
+struct Section {
+    name: String,
+    address: u64,
+    offset: u64,
+    size: u64,
+    inflated: u64,
+    packed: Packed,
+}
+
+/// A section of a file, whole and inflated, and the address that it was linked for.
+pub struct Contents {
+    pub bytes: Vec<u8>,
+    pub address: u64,
+}
+
+/// Another file that a file names.
+pub struct Link {
+    pub name: Vec<u8>,
+    /// Empty: it says none.
+    pub build_id: Vec<u8>,
+}
+
+pub struct Binary {
+    pub path: PathBuf,
+    pub little: bool,
+    /// Bytes of a pointer.
+    pub word: u64,
+    pub machine: object::Architecture,
+    pub build_id: Vec<u8>,
+    /// The address that the file's first byte was linked for.
+    pub first_address: u64,
+    /// The separate file of debug information.
+    pub debug_link: Option<Link>,
+    /// What dwz moved to a file that several have in common.
+    pub shared: Option<Link>,
+    sections: Vec<Section>,
+    file: File,
+}
+
+impl Binary {
+    /// None: there is no such file, or it is no ELF file.
+    pub fn open(path: &Path) -> Option<Binary> {
+        let mut file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        file.seek(SeekFrom::Start(0)).ok()?;
+        let cache = ReadCache::new(file.try_clone().ok()?);
+        let parsed = object::read::File::parse(&cache).ok()?;
+        let mut sections = Vec::new();
+        for each in parsed.sections() {
+            let (Ok(name), Ok(range)) = (each.name(), each.compressed_file_range()) else { continue };
+            let packed = match range.format {
+                CompressionFormat::None => Packed::No,
+                CompressionFormat::Zlib => Packed::Zlib,
+                CompressionFormat::Zstandard => Packed::Zstd,
+                _ => continue,
+            };
+            sections.push(Section {
+                name: name.to_owned(),
+                address: each.address(),
+                offset: range.offset,
+                size: range.compressed_size,
+                inflated: range.uncompressed_size,
+                packed,
+            });
+        }
+        let first = parsed.segments().next();
+        let made = Binary {
+            path: path.to_owned(),
+            little: parsed.is_little_endian(),
+            word: if parsed.is_64() { 8 } else { 4 },
+            machine: parsed.architecture(),
+            build_id: parsed.build_id().ok().flatten().unwrap_or_default().to_owned(),
+            first_address: first.map_or(0, |each| each.address().wrapping_sub(each.file_range().0)),
+            debug_link: parsed
+                .gnu_debuglink()
+                .ok()
+                .flatten()
+                .map(|(name, _)| Link { name: name.to_owned(), build_id: Vec::new() }),
+            shared: parsed
+                .gnu_debugaltlink()
+                .ok()
+                .flatten()
+                .map(|(name, build_id)| Link { name: name.to_owned(), build_id: build_id.to_owned() }),
+            sections,
+            file,
+        };
+        Some(made)
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn find(&self, name: &str) -> Option<&Section> {
+        // compressed in the old way a section is called so
+        let old = |other: &str| other.strip_prefix(".z") == name.strip_prefix('.');
+        self.sections.iter().find(|each| each.name == name || old(&each.name))
+    }
+
+    /// How many bytes a section has in memory; 0: none.
+    pub fn size_of(&self, name: &str) -> u64 {
+        self.find(name).map_or(0, |each| each.inflated)
+    }
+
+    /// None: there is none, or the file is cut or damaged.
+    pub fn read(&self, name: &str) -> Result<Option<Contents>> {
+        let Some(section) = self.find(name) else { return Ok(None) };
+        let length = self.file.metadata().map_or(0, |about| about.len());
+        let end = section.offset.checked_add(section.size);
+        let bound = section.size.saturating_mul(MOST_INFLATED).saturating_add(SMALL);
+        if end.map_or(true, |end| end > length) || section.inflated > bound || usize::try_from(bound).is_err() {
+            return Ok(None);
+        }
+        let mut raw = with_room(section.size as usize)?;
+        while raw.len() < section.size as usize {
+            let done = raw.len();
+            raw.resize(section.size.min((done + READ_AT_ONCE) as u64) as usize, 0);
+            if self.file.read_exact_at(&mut raw[done..], section.offset + done as u64).is_err() {
+                return Ok(None);
+            }
+        }
+        let bytes = match section.packed {
+            Packed::No => Some(raw),
+            Packed::Zlib => inflated(&raw, section.inflated, true)?,
+            Packed::Zstd => inflated(&raw, section.inflated, false)?,
+        };
+        Ok(bytes.map(|bytes| Contents { bytes, address: section.address }))
+    }
+}
+
+fn inflated(raw: &[u8], size: u64, zlib: bool) -> Result<Option<Vec<u8>>> {
+    let mut room: Vec<u8> = with_room(size as usize)?;
+    room.resize(size as usize, 0);
+    let done = if zlib {
+        use miniz_oxide::inflate::decompress_slice_iter_to_slice;
+        decompress_slice_iter_to_slice(&mut room, std::iter::once(raw), true, true).unwrap_or(0)
+    } else {
+        let mut decoder = match ruzstd::StreamingDecoder::new(Cursor::new(raw)) {
+            Ok(decoder) => decoder,
+            Err(_) => return Ok(None),
+        };
+        decoder.read_exact(&mut room).map_or(0, |()| room.len())
+    };
+    Ok((done == room.len()).then_some(room))
+}

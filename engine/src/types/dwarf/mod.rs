@@ -1,0 +1,9 @@
+//! Types and variables by debug information (DWARF 4 and 5) in the files of a program's modules.
+
+pub mod binary;
+pub mod files;
+pub mod index;
+mod members;
+mod names;
+pub mod program;
+pub mod units;
