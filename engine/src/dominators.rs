@@ -60,14 +60,8 @@ pub fn dominators(graph: &Graph, offsets: &[u64], held: &[u32], control: &Contro
     graph.check(held.iter().copied())?;
     let of = Nodes { graph, offsets, held };
     let mut pace = Pace::new(control);
-    let (nodes, mut above) = search(&of, &mut pace)?;
-    let count = of.owners() + 1 + graph.len();
-    let mut place = filled(count, NONE)?;
-    for (at, node) in nodes.iter().enumerate() {
-        place[*node as usize] = at as u32;
-    }
-    let (begins, sources) = sources(&of, &nodes, &place, &mut pace)?;
-    drop(place);
+    let (nodes, mut above, slots) = search(&of, &mut pace)?;
+    let (begins, sources) = sources(&of, &nodes, slots, &mut pace)?;
     let mut semi = numbers(nodes.len())?;
     let mut label = numbers(nodes.len())?;
     let mut ancestor = with_room(nodes.len())?;
@@ -105,12 +99,21 @@ fn numbers(count: usize) -> Result<Vec<u32>> {
     Ok(made)
 }
 
-/// The nodes in the order in which they are met, and where in it the parent of each stands.
-fn search(of: &Nodes, pace: &mut Pace) -> Result<(Vec<u32>, Vec<u32>)> {
-    let mut met = filled(of.owners() + 1 + of.graph.len(), false)?;
+/// What is known of a node, side by side, as each look waits for memory.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// In the order in which nodes are met; NONE: it was not met.
+    place: u32,
+    /// So many edges of nodes that were met lead to it.
+    sources: u32,
+}
+
+/// The nodes in the order in which they are met, where in it the parent of each stands, and what is known of each.
+fn search(of: &Nodes, pace: &mut Pace) -> Result<(Vec<u32>, Vec<u32>, Vec<Slot>)> {
+    let mut slots = filled(of.owners() + 1 + of.graph.len(), Slot { place: NONE, sources: 0 })?;
     let (mut nodes, mut parents) = (Vec::new(), Vec::new());
     let mut way: Vec<(u32, u32)> = Vec::new();
-    met[0] = true;
+    slots[0].place = 0;
     push(&mut nodes, 0u32)?;
     push(&mut parents, 0u32)?;
     push(&mut way, (0, 0))?;
@@ -122,13 +125,15 @@ fn search(of: &Nodes, pace: &mut Pace) -> Result<(Vec<u32>, Vec<u32>)> {
             pace.step()?;
             let to = of.target(node, *next as usize);
             *next += 1;
-            if !met[to] {
+            let slot = &mut slots[to];
+            slot.sources += 1;
+            if slot.place == NONE {
+                slot.place = nodes.len() as u32;
                 found = Some(to);
             }
         }
         match found {
             Some(to) => {
-                met[to] = true;
                 push(&mut way, (nodes.len() as u32, 0))?;
                 push(&mut nodes, to as u32)?;
                 push(&mut parents, at)?;
@@ -138,31 +143,31 @@ fn search(of: &Nodes, pace: &mut Pace) -> Result<(Vec<u32>, Vec<u32>)> {
             }
         }
     }
-    Ok((nodes, parents))
+    Ok((nodes, parents, slots))
 }
 
-/// The places of those that lead to each place: where those of each begin, and these.
-fn sources(of: &Nodes, nodes: &[u32], place: &[u32], pace: &mut Pace) -> Result<(Vec<u32>, Vec<u32>)> {
-    let mut begins = filled(nodes.len() + 1, 0u32)?;
-    for node in nodes {
-        for at in 0..of.count(*node as usize) {
-            pace.step()?;
-            begins[place[of.target(*node as usize, at)] as usize] += 1;
-        }
-    }
+/// The places of those that lead to each place, but where only its parent does: where those of each begin, and these.
+fn sources(of: &Nodes, nodes: &[u32], slots: Vec<Slot>, pace: &mut Pace) -> Result<(Vec<u32>, Vec<u32>)> {
+    let mut begins = with_room(nodes.len() + 1)?;
     // where those of each end, from where they are put in front of each other
     let mut count = 0u32;
-    for begin in &mut begins {
-        count = count.checked_add(*begin).ok_or(Failure::NoMemory)?;
-        *begin = count;
+    for node in nodes {
+        pace.step()?;
+        let own = slots[*node as usize].sources;
+        count = count.checked_add(if own > 1 { own } else { 0 }).ok_or(Failure::NoMemory)?;
+        begins.push(count);
     }
+    begins.push(count);
     let mut sources = filled(count as usize, 0u32)?;
-    for (source, node) in nodes.iter().enumerate().rev() {
-        for at in 0..of.count(*node as usize) {
+    for (node, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.place != NONE) {
+        for at in 0..of.count(node) {
             pace.step()?;
-            let to = place[of.target(*node as usize, at)] as usize;
-            begins[to] -= 1;
-            sources[begins[to] as usize] = source as u32;
+            let to = slots[of.target(node, at)];
+            if to.sources > 1 {
+                let begin = &mut begins[to.place as usize];
+                *begin -= 1;
+                sources[*begin as usize] = slot.place;
+            }
         }
     }
     Ok((begins, sources))

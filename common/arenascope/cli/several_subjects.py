@@ -99,7 +99,7 @@ def figures(subject: str, types: bool = False, owners: bool = False) -> Document
 def _figures(subject: str, types: bool, owners: bool) -> Document:
     # sweeping and naming need more than the lists
     options, lists = Namespace(libc=0, json=True), not (types or owners)
-    reads = Reads(lists, copy=not lists, whole=not lists)
+    reads = Reads(lists, copy=not lists, whole=not lists, mappings=lists)
     with _Collecting(subject, lists=lists) as door, Context(door, options, reads=reads) as context:
         documents = take(context, sizes=False, types=types, owners=owners)
         door.release()

@@ -342,7 +342,7 @@ def look_whole(pid: int) -> WatchLook:
 def _look(pid: int, wanted: Wanted) -> _LookAndDocument:
     started = born(pid) if wanted.document else None
     options, lists = argparse.Namespace(libc=0, json=True), not (wanted.types or wanted.owners)
-    reads = Reads(lists, copy=not lists, whole=not lists)
+    reads = Reads(lists, copy=not lists, whole=not lists, mappings=lists)
     with QuietDoor(as_subject(str(pid)), lists=lists) as door, Context(door, options, reads=reads) as context:
         context.spared = wanted.limit.is_exceeded if wanted.limit is not None else None
         session, at = context.session, time.time()

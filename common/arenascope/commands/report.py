@@ -49,7 +49,7 @@ from ..session.resident import depends_on_mp, find_means, problems_of, read_resi
 from ..session.session import Session, likely_chunks
 from .framework import live_copy
 from .framework.arguments import RULES, seconds
-from .framework.command import WITH_VALUES, Answer, Context, argument, command, parse_request
+from .framework.command import WITH_VALUES, Answer, Context, always, argument, command, parse_request
 from .framework.live_copy import CopiedImage, quick_core_search
 from .snapshot import moment_before, take_moment
 from .steps.snapshot_file import read
@@ -337,6 +337,7 @@ BY_ITSELF = 150_000
         RULES,
     ),
     lists=lambda options: not takes_copy(options),
+    mappings=always,
     copies=takes_copy,
     whole=takes_copy,
 )

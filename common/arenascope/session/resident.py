@@ -564,16 +564,15 @@ def look_up(target: Target, libc: int) -> None:
             _ = session.max_fast, session.perturb
 
 
-def read_lists(session: Session) -> None:
-    """Reads all that commands need which follow lists and walk no heap. Residency comes first, as in any look."""
+def read_lists(session: Session, mappings: bool) -> None:
+    """Reads all that commands need which follow lists and walk no heap. Residency comes first, as in any look.
+    `mappings`: also how each mapping is used."""
     session.measure_residency()
     _ = session.any_residency
-    image = session.target.image
-    # the kernel visits all pages for it, meanwhile
-    image.mapping_use()
+    if mappings:
+        session.target.image.mapping_use()
     # their registers cannot be read after the release
     _ = session.target_threads, session.locked
-    image.memory_use()
     session.target.environment()
     session.target.is_secure()
     if not session.started:

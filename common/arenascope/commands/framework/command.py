@@ -216,6 +216,7 @@ class Reads(NamedTuple):
     lists: bool = False
     copy: bool = False
     whole: bool = False
+    mappings: bool = False
 
 
 class Context:
@@ -275,7 +276,7 @@ class Context:
             if self._reads.lists and self.door.lets_go and self.target.kind == "live":
                 from ...session.resident import read_lists
 
-                read_lists(self.opened)
+                read_lists(self.opened, self._reads.mappings)
                 self.door.release()
         return self.opened
 
@@ -351,6 +352,8 @@ class Command(NamedTuple):
     """In the shell, it can work on files of its own without a process or core."""
     lists: Options = never
     """Whether it follows the lists of free chunks and walks no heap: a process is let go once these were read."""
+    mappings: Options = never
+    """With `lists`: whether it tells how each mapping is used, for which the kernel visits all pages."""
     copies: Options = never
     """Whether it reads every heap: a process is copied and let go, and the copy is read. Without room for one the
     process is held for as long as it takes."""
@@ -364,7 +367,7 @@ class Command(NamedTuple):
         return self.function.__name__.removesuffix("_command")
 
     def reads(self, options: argparse.Namespace) -> Reads:
-        return Reads(self.lists(options), self.copies(options), self.whole(options))
+        return Reads(self.lists(options), self.copies(options), self.whole(options), self.mappings(options))
 
     def outline(self, also: Sequence[ArgumentGroup] = ()) -> Outline:
         groups = (ArgumentGroup("options", self.arguments), ArgumentGroup("options of every command", COMMON))

@@ -155,6 +155,8 @@ class KeptProcess(ProcessImage):
         return procfiles.Uses(self._smaps.result)
 
     def memory_use(self) -> Optional[MemoryUse]:
+        if self._smaps is not None:
+            return procfiles.Uses(self._smaps.result).memory
         return self._once("memory_use", super().memory_use)
 
     def locked(self) -> Optional[Sequence[Span]]:
