@@ -32,6 +32,14 @@ pub fn within(name: &str) -> (&str, &str) {
     ("", name)
 }
 
+/// A class template's name, and its arguments as they are written: ("ns::Ring", ["ns::T", "5"]). None if the name does
+/// not end in arguments.
+pub fn parts_of(name: &str) -> Option<(&str, Vec<&str>)> {
+    let is_last = |(start, end): &(usize, usize)| *end == name.len() && name[*start..].starts_with('<');
+    let (start, _) = brackets(name).into_iter().find(is_last)?;
+    Some((&name[..start], split(name.get(start + 1..name.len() - 1)?)))
+}
+
 /// A number among a template's arguments, of the type of that name.
 pub fn literal(of: &str, value: &str) -> String {
     match of {
@@ -602,6 +610,8 @@ mod tests {
             assert_eq!(spelled(name), expected);
         }
         assert_eq!(within("ns::Ring<ns::T>::Node"), ("ns::Ring<ns::T>", "Node"));
+        assert_eq!(parts_of("ns::Ring<A<B, C>, (char)','>"), Some(("ns::Ring", vec!["A<B, C>", "(char)','"])));
+        assert_eq!((parts_of("A<B>::C"), parts_of("operator<"), parts_of("A<")), (None, None, None));
     }
 
     #[test]
@@ -611,6 +621,7 @@ mod tests {
         {
             spelled(name);
             within(name);
+            parts_of(name);
         }
     }
 }

@@ -7,12 +7,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use super::containers::forms::{parts_of, Container, Library};
+use super::containers::forms::{Container, Library};
 use super::containers::{libcxx, libstdcxx};
 use super::memory::Memory;
 use crate::failure::{push, Result};
 use crate::image::Span;
 use crate::types::facts::{Facts, Field, Form, TypeId, TypeSource};
+use crate::types::spelling::parts_of;
 
 /// So far members of members are looked into.
 const DEEPEST: u32 = 32;
@@ -593,8 +594,8 @@ impl Vtables {
             return Ok(None);
         };
         let size = self.types.facts(of)?.size;
-        let hides_object = parts_of(&told.name).is_some_and(|parts| {
-            parts.template == libstdcxx::INPLACE || libcxx::template_of(parts.template) == Some(libcxx::INPLACE)
+        let hides_object = parts_of(&told.name).is_some_and(|(template, _)| {
+            template == libstdcxx::INPLACE || libcxx::template_of(template) == Some(libcxx::INPLACE)
         });
         Ok((size > 0).then_some(DynamicClass { top: told.top, of, size, hides_object }))
     }

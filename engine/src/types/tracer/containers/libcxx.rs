@@ -9,6 +9,7 @@ use super::libstdcxx::{
 };
 use crate::failure::{filled, Result};
 use crate::types::facts::{Facts, Form, TypeId};
+use crate::types::spelling::parts_of;
 use crate::types::tracer::claims::{Claim, Strength, Take};
 use crate::types::tracer::layouts::TypeTable;
 use crate::types::tracer::memory::Memory;
@@ -351,8 +352,8 @@ impl Sharing for SharedCount {
     }
 
     fn control(&self, shared: &Shared, name: &str, _: u64) -> Result<Option<Control>> {
-        let (parts, types) = (got!(parts_of(name)), &*shared.types);
-        let (template, arguments) = (got!(template_of(parts.template)), parts.arguments);
+        let ((template, arguments), types) = (got!(parts_of(name)), &*shared.types);
+        let template = got!(template_of(template));
         if template != INPLACE && template != ALONE {
             return Ok(None);
         }

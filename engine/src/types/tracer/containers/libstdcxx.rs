@@ -8,6 +8,7 @@ use super::forms::*;
 use super::libcxx;
 use crate::failure::{copied, filled, with_room, Result};
 use crate::types::facts::{Argument, Facts, Field, Form, TypeId};
+use crate::types::spelling::{parts_of, spelled};
 use crate::types::tracer::claims::{Claim, Strength, Take};
 use crate::types::tracer::layouts::{TypeTable, MOST_MEMBERS};
 use crate::types::tracer::memory::Memory;
@@ -157,7 +158,7 @@ impl Shared {
         let types = &*self.types;
         let mut found = types.by_name(of)?;
         if let (None, Some(held)) = (found, self.held) {
-            found = is_same_name(&types.facts(held)?.name, of).then_some(held);
+            found = (spelled(&types.facts(held)?.name) == spelled(of)).then_some(held);
         }
         let found = got!(found);
         let size = types.facts(found)?.size;
@@ -176,12 +177,6 @@ impl Shared {
         let of = types.made_up(name, whole, vec![field("", place, found)], None)?;
         Ok(Some(Control { of, size: whole, pointer: 0, object: None }))
     }
-}
-
-/// Whether two spellings of a type differ in spaces alone.
-fn is_same_name(one: &str, other: &str) -> bool {
-    let letters = |name: &'_ str| name.bytes().filter(|each| *each != b' ').collect::<Vec<_>>();
-    letters(one) == letters(other)
 }
 
 impl Other for Shared {
@@ -213,8 +208,7 @@ impl Sharing for CountedBase {
     }
 
     fn control(&self, shared: &Shared, name: &str, method: u64) -> Result<Option<Control>> {
-        let (parts, types) = (got!(parts_of(name)), &*shared.types);
-        let (template, arguments) = (parts.template, parts.arguments);
+        let ((template, arguments), types) = (got!(parts_of(name)), &*shared.types);
         if ![INPLACE, ALONE, DELETED].contains(&template) {
             return Ok(None);
         }
@@ -1043,11 +1037,11 @@ impl Manager {
     fn find(&self, memory: &Memory, function: u64) -> Result<Option<Managed>> {
         let (symbol, types) = (got!(memory.symbol(function)), &*self.types);
         let (name, _) = got!(symbol.split_once(self.method));
-        let parts = got!(parts_of(name));
-        let place = got!(managed_argument(parts.template));
-        let name = *got!(parts.arguments.get(place));
+        let (template, arguments) = got!(parts_of(name));
+        let place = got!(managed_argument(template));
+        let name = *got!(arguments.get(place));
         let mut held = Vec::new();
-        for class in classes_at(types, function, parts.template)? {
+        for class in classes_at(types, function, template)? {
             if let Some(of) = type_argument(&*types.facts(class)?, place) {
                 held.push(Held::new(types, of)?);
             }
@@ -1057,7 +1051,7 @@ impl Manager {
                 held.push(Held::new(types, of)?);
             }
         }
-        let template = libcxx::template_of(parts.template).unwrap_or(parts.template);
+        let template = libcxx::template_of(template).unwrap_or(template);
         let is_inside = [KEPT_INSIDE, INSIDE_IN_LIBCXX].contains(&template);
         Ok(Some(Managed { is_inside, name: name.to_owned(), held }))
     }
