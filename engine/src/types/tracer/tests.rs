@@ -1,7 +1,7 @@
 //! What blocks are by types that were declared: in heaps built in memory, where it is known what each block is.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::claims::Strength;
@@ -20,33 +20,35 @@ use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
 
 /// Types that a test declares by hand, as debug information would tell them.
 #[derive(Clone, Default)]
-struct Declared {
+pub(super) struct Declared {
     all: Rc<RefCell<Vec<Rc<Facts>>>>,
     beside: Rc<RefCell<Vec<TypeId>>>,
     asked: Rc<RefCell<u32>>,
+    /// The classes of methods, by where these begin.
+    pub(super) methods: Rc<RefCell<HashMap<u64, Vec<TypeId>>>>,
 }
 
 impl Declared {
-    fn add(&self, facts: Facts) -> TypeId {
+    pub(super) fn add(&self, facts: Facts) -> TypeId {
         self.all.borrow_mut().push(Rc::new(facts));
         self.all.borrow().len() as TypeId - 1
     }
 
-    fn number(&self, name: &str, form: Form, size: u64) -> TypeId {
+    pub(super) fn number(&self, name: &str, form: Form, size: u64) -> TypeId {
         self.add(Facts::new(name, form, size))
     }
 
-    fn structure(&self, name: &str, size: u64, fields: &[(&str, u64, TypeId)]) -> TypeId {
+    pub(super) fn structure(&self, name: &str, size: u64, fields: &[(&str, u64, TypeId)]) -> TypeId {
         let made = self.number(name, Form::Struct, size);
         self.set(made, fields);
         made
     }
 
-    fn change(&self, of: TypeId, change: impl FnOnce(&mut Facts)) {
+    pub(super) fn change(&self, of: TypeId, change: impl FnOnce(&mut Facts)) {
         change(Rc::make_mut(&mut self.all.borrow_mut()[of as usize]));
     }
 
-    fn set(&self, of: TypeId, fields: &[(&str, u64, TypeId)]) {
+    pub(super) fn set(&self, of: TypeId, fields: &[(&str, u64, TypeId)]) {
         let field = |(name, offset, of): &(&str, u64, TypeId)| Field {
             name: (*name).into(),
             offset: *offset,
@@ -56,11 +58,11 @@ impl Declared {
         self.change(of, |facts| facts.fields = fields.iter().map(field).collect());
     }
 
-    fn to(&self, target: TypeId) -> TypeId {
+    pub(super) fn to(&self, target: TypeId) -> TypeId {
         self.add(Facts { target: Some(target), ..Facts::new("", Form::Pointer, WORD) })
     }
 
-    fn array(&self, target: TypeId, length: Option<u64>) -> TypeId {
+    pub(super) fn array(&self, target: TypeId, length: Option<u64>) -> TypeId {
         let size = self.all.borrow()[target as usize].size * length.unwrap_or(0);
         self.add(Facts { target: Some(target), length, ..Facts::new("", Form::Array, size) })
     }
@@ -77,8 +79,8 @@ impl TypeSource for Declared {
         Ok(found.next().filter(|_| found.next().is_none()))
     }
 
-    fn classes_at(&self, _: u64) -> Result<Vec<TypeId>> {
-        Ok(Vec::new())
+    fn classes_at(&self, code: u64) -> Result<Vec<TypeId>> {
+        Ok(self.methods.borrow().get(&code).cloned().unwrap_or_default())
     }
 
     fn pointer_to(&self, of: TypeId) -> Result<TypeId> {

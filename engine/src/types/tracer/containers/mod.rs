@@ -11,3 +11,6 @@ pub mod rust;
 use forms::Library;
 
 pub const LIBRARIES: &[Library] = &[libstdcxx::container, libcxx::container, rust::container];
+
+#[cfg(test)]
+mod tests;
