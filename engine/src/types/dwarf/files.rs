@@ -118,6 +118,7 @@ impl Debug {
             is_libc: given.is_libc,
             own: None,
             is_described: described.is_some(),
+            described_in: described.map_or_else(PathBuf::new, |at| files[at].path.clone()),
         });
         if let Some(described) = described {
             let file = &files[described];

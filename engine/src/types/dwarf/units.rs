@@ -1,6 +1,7 @@
 //! Debug information as it lies in files: sections, units, and access to each entry.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimli::{
@@ -52,6 +53,8 @@ pub struct Module {
     pub own: Option<Binary>,
     /// Whether there is debug information of it.
     pub is_described: bool,
+    /// The file that has this, which is opened again for tables of lines.
+    pub described_in: PathBuf,
 }
 
 /// The sections of one file, or of one unit in a package (.dwp).

@@ -1,0 +1,110 @@
+//! Names of functions, with their parameters where their language has them in names.
+
+use std::rc::Rc;
+
+use gimli::constants as dw;
+
+use crate::types::dwarf::program::Program;
+use crate::types::dwarf::units::Die;
+use crate::types::facts::Language;
+
+/// Parameters of parameters that are functions.
+const DEEPEST: u32 = 8;
+const LONGEST: usize = 16 << 10;
+/// What GCC calls a lambda's class.
+const LAMBDA: &str = "<lambda";
+
+/// A function's name as programmers write it: "main()", "cache::Table::find(char const*) const".
+pub fn function_name(program: &Program, die: Die) -> Rc<str> {
+    named(program, die, 0).into()
+}
+
+fn named(program: &Program, die: Die, depth: u32) -> String {
+    let debug = &program.debug;
+    let origin = debug.origin(die);
+    let name = within(program, origin, depth).unwrap_or_else(|| program.name(die).to_string());
+    if debug.unit(origin).language != Language::CPlusPlus {
+        return format!("{name}()");
+    }
+    let end = if is_const_method(program, origin) { " const" } else { "" };
+    format!("{name}({}){end}", parameters(program, origin, depth))
+}
+
+/// The name of a method of a class in a function, such as a lambda's. None: it is in no function.
+fn within(program: &Program, method: Die, depth: u32) -> Option<String> {
+    let debug = &program.debug;
+    let own = debug.name(method).filter(|_| depth < DEEPEST)?;
+    let (mut steps, mut at) = (vec![own], debug.parent(method)?);
+    for _ in 0..DEEPEST {
+        if debug.tag(at)? == dw::DW_TAG_subprogram {
+            let outer = named(program, at, depth + 1);
+            return Some(steps.iter().rev().fold(outer, |outer, step| format!("{outer}::{step}")));
+        }
+        let name = debug.name(at).filter(|name| !name.starts_with(LAMBDA));
+        steps.push(name.unwrap_or_else(|| format!("{{lambda({})}}", parameters(program, method, depth))));
+        at = debug.parent(at)?;
+    }
+    None
+}
+
+fn parameters(program: &Program, function: Die, depth: u32) -> String {
+    let debug = &program.debug;
+    let mut all = Vec::new();
+    debug.children(function, |die, entry| {
+        match entry.tag() {
+            dw::DW_TAG_formal_parameter if !debug.flag(die, dw::DW_AT_artificial) => {
+                all.push(spelled(program, debug.referred(die, dw::DW_AT_type), depth + 1));
+            }
+            dw::DW_TAG_unspecified_parameters => all.push("...".into()),
+            _ => {}
+        }
+        all.len() < LONGEST
+    });
+    all.join(", ")
+}
+
+/// Whether `this` leads to a constant object.
+fn is_const_method(program: &Program, function: Die) -> bool {
+    let debug = &program.debug;
+    let mut this = None;
+    debug.children(function, |die, entry| {
+        this = (entry.tag() == dw::DW_TAG_formal_parameter && debug.flag(die, dw::DW_AT_artificial)).then_some(die);
+        false
+    });
+    let pointer = this.and_then(|this| debug.referred(this, dw::DW_AT_type));
+    // the pointer may be constant itself
+    let plain = pointer.map(|pointer| match debug.tag(pointer) {
+        Some(dw::DW_TAG_const_type) => debug.referred(pointer, dw::DW_AT_type).unwrap_or(pointer),
+        _ => pointer,
+    });
+    let target = plain.and_then(|pointer| debug.referred(pointer, dw::DW_AT_type));
+    target.and_then(|target| debug.tag(target)) == Some(dw::DW_TAG_const_type)
+}
+
+/// A type as symbols spell it: "char const*".
+fn spelled(program: &Program, of: Option<Die>, depth: u32) -> String {
+    let debug = &program.debug;
+    let (mut at, mut ends) = (of, Vec::new());
+    for _ in 0..LONGEST {
+        let end = match at.and_then(|die| debug.tag(die)) {
+            Some(dw::DW_TAG_pointer_type) => "*",
+            Some(dw::DW_TAG_reference_type) => "&",
+            Some(dw::DW_TAG_rvalue_reference_type) => "&&",
+            Some(dw::DW_TAG_const_type) => " const",
+            Some(dw::DW_TAG_volatile_type) => " volatile",
+            Some(dw::DW_TAG_typedef) => "",
+            _ => break,
+        };
+        ends.push(end);
+        at = at.and_then(|die| debug.referred(die, dw::DW_AT_type));
+    }
+    let ends: String = ends.iter().rev().copied().collect();
+    match at {
+        None => format!("void{ends}"),
+        Some(die) if debug.tag(die) == Some(dw::DW_TAG_subroutine_type) && depth < DEEPEST => {
+            let result = spelled(program, debug.referred(die, dw::DW_AT_type), depth + 1);
+            format!("{result} ({ends})({})", parameters(program, die, depth + 1))
+        }
+        Some(die) => format!("{}{ends}", program.name(die)),
+    }
+}
