@@ -19,8 +19,8 @@ from looks import HERE, ROOT, plain_environment
 from schemas import valid, valid_snapshot
 from subjects import Subject
 
+from arenascope.cli.watch import NOTHING_GROWS
 from arenascope.commands.steps import snapshot_file
-from arenascope.present.screens.watch import NOTHING_GROWS
 from arenascope.present.shared_text.text import Style
 from arenascope.sources.live.cgroups import memory_limit
 

@@ -26,8 +26,8 @@ from arenascope.base.errors import UsageError
 from arenascope.commands.steps.snapshot_file import NAME, read
 from arenascope.sources.core import compressed
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.core_layout import note_bytes
 from arenascope.sources.core.holes import DenseResidency
+from arenascope.sources.core.save_image import note_bytes
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import AT_PAGESZ, NT_AUXV, PT_LOAD, PT_NOTE, ElfFile, Note, parse_notes
 from arenascope.sources.elf.environment import from_stack

@@ -20,8 +20,7 @@ from test_hostile_files import EHDR, PHDR, appended, load, patch, refused
 from arenascope.base.errors import ArenascopeError, MemoryReadError, TargetError
 from arenascope.glibc.find.main_arena import _written
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.core.core_layout import note_bytes
-from arenascope.sources.core.save_image import _was_saved
+from arenascope.sources.core.save_image import _was_saved, note_bytes
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import (
     AT_RANDOM,

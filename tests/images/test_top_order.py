@@ -16,9 +16,9 @@ import pytest
 from schemas import valid
 
 from arenascope.cli import top
+from arenascope.cli.top import TopView, top_lines
 from arenascope.present.json_documents.process_records import TopDocument
 from arenascope.present.json_documents.record import envelope
-from arenascope.present.screens.top import TopView, top_lines
 from arenascope.present.shared_text.text import Style
 from arenascope.sources.live.processes_by_name import list_processes
 

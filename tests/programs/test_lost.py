@@ -28,7 +28,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.blocks.graph.blocks import live_blocks
-from arenascope.blocks.graph.components import Lumps
+from arenascope.blocks.graph.edges import Lumps
 from arenascope.blocks.graph.leaks import find_leaks
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.framework.live_copy import search_of

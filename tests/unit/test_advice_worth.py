@@ -14,10 +14,10 @@ from arenascope.analysis.pins import BlocksOfKind, HeldBack, LiveBlockKinds, Typ
 from arenascope.analysis.report import RESIDENT, ArenaResident, HeldSums, Lost, MainHolder, ResidentPicture
 from arenascope.analysis.trim import ArenaUsage
 from arenascope.base.model import Applied, ArenaHeader, Kind, Params
+from arenascope.commands.pins import group_lines
+from arenascope.commands.trim import lines
 from arenascope.present.screens.advice_sentences import words
-from arenascope.present.screens.pins import group_lines
 from arenascope.present.screens.report import advice_line
-from arenascope.present.screens.trim import lines
 from arenascope.present.screens.verdict import ONE_LOOK, ONLY_FREEING, cause, verdict
 from arenascope.present.shared_text.text import Style
 

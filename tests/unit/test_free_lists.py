@@ -15,8 +15,7 @@ from wounds_lists import LISTS
 from arenascope.base.errors import MemoryReadError
 from arenascope.engine import FollowedLists, ListStart
 from arenascope.session import session as sessions
-from arenascope.session.free_lists import follow_lists
-from arenascope.session.session import Session
+from arenascope.session.session import Session, follow_lists
 from arenascope.sources.target import MemoryPiece
 
 ROWS = ["2.17-64", "2.26-i386", "2.36-64", "2.43-64"]

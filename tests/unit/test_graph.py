@@ -12,12 +12,11 @@ import pytest
 
 from arenascope.base.meter import Unseen
 from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, Marks, SpanMark
-from arenascope.blocks.graph.components import lumps
-from arenascope.blocks.graph.edges import Further, Graph, with_more
+from arenascope.blocks.graph.edges import Further, Graph, lumps, with_more
 from arenascope.blocks.graph.holders import costs_of_each
 from arenascope.blocks.graph.leads import Lead, main_holders
+from arenascope.blocks.graph.refs import Seed
 from arenascope.blocks.graph.returns import by_kind
-from arenascope.blocks.graph.root_pointers import Seed
 from arenascope.engine import ENCODINGS, EdgeTable, EngineImage, places_of, sum_at
 from arenascope.sources.target import MemoryPiece, Span
 

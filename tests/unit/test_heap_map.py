@@ -21,8 +21,8 @@ from marks import in_full
 from arenascope.analysis.heap_map import Strip, between, cell_bytes, overlap
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.model import Heap
+from arenascope.commands.map import OTHER
 from arenascope.present.pages.fill_page import pack, page
-from arenascope.present.screens.heap_map import OTHER
 from arenascope.sources.target import Span
 
 rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)

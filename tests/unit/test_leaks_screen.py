@@ -7,9 +7,9 @@ from array import array
 import pytest
 from given_blocks import given_blocks
 
-from arenascope.blocks.graph.components import Lumps
+from arenascope.blocks.graph.edges import Lumps
 from arenascope.blocks.graph.leaks import BlockTally, LeakRow, Leaks
-from arenascope.present.screens.leaks import lines
+from arenascope.commands.leaks import lines
 from arenascope.present.shared_text.text import Style
 
 NONE = Lumps((), (), (), ())

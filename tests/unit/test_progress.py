@@ -16,13 +16,12 @@ from marks import in_full
 from schemas import valid
 
 from arenascope.base import optional_libraries
-from arenascope.commands import trim
+from arenascope.commands import check, trim
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc import bins
 from arenascope.present.shared_text import progress_bar
 from arenascope.present.shared_text.progress_bar import PATIENCE, OverwrittenLine, Progress, ProgressOfAll
-from arenascope.session import check
 from arenascope.sources.target import MemoryUse
 
 

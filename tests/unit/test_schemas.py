@@ -18,12 +18,12 @@ from schemas import FILE, contract, definitions, followed, schema, valid_snapsho
 
 from arenascope.cli import main as cli
 from arenascope.cli.main import INSTEAD
-from arenascope.commands import params
+from arenascope.commands import params, pins, trim, version
 from arenascope.commands.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
 from arenascope.present.json_documents.record import Record
 from arenascope.present.json_documents.schemas import COMMANDS
-from arenascope.present.screens import evidence, pins, trim, types, verdict
+from arenascope.present.screens import types, verdict
 from arenascope.present.screens.advice_sentences import ADVICE
 from arenascope.present.shared_text import findings
 from arenascope.present.shared_text.findings import SENTENCES
@@ -45,7 +45,7 @@ WENT: set[str] = set()
 """Keys ("report.held.owners[] tid"), values ("owner.held_by kind=tls") and ids ("ids trim-once") of contract.txt that
 are no more."""
 TABLES_OF_IDS = (
-    *(params.NOTES, ADVICE, evidence.WORDS, pins.NOTES, trim.KEPT, types.NOTES),
+    *(params.NOTES, ADVICE, version.WORDS, pins.NOTES, trim.KEPT, types.NOTES),
     *(verdict.JUDGEMENTS, verdict.CAUSES, findings.BREACHES, findings.WORDS, SENTENCES),
 )
 

@@ -9,7 +9,7 @@ import pytest
 
 from arenascope.analysis.trim import ArenaTrim, Residents, Trim
 from arenascope.base.model import Applied, Range, Statement
-from arenascope.present.screens.trim import lines, question
+from arenascope.commands.trim import lines, question
 from arenascope.present.shared_text.text import Style
 
 MIB = 1 << 20

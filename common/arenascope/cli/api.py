@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Callable, Iterator, Optional
 
 from ..base.errors import HoldOver, UsageError
-from ..base.hold_limits import HOLD
+from ..base.model import HOLD
 from ..commands.all_commands import find_command
 from ..commands.framework.api_subject import Subject
 from ..commands.framework.command import Command, document

@@ -16,7 +16,7 @@ from ..base import background
 from ..base.about import PROGRAM
 from ..base.argv import is_url, pid_in
 from ..base.errors import HoldEnded, HoldOver, HoldTooShort, TargetError, UsageError
-from ..base.hold_limits import HOLD, HOLD_AT_MOST, allows_more
+from ..base.model import HOLD, HOLD_AT_MOST, allows_more
 from ..commands.all_commands import find_command
 from ..commands.framework.arguments import argument, seconds
 from ..present.shared_text.progress_bar import EVERY, PATIENCE, OverwrittenLine, Progress, columns

@@ -2,20 +2,265 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from bisect import bisect_left
+from collections import Counter
+from functools import partial
+from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ..base.model import WHAT, Breach, Statement, whole
+from ..base.meter import Meter, metered
+from ..base.model import WHAT, Arena, Breach, Finding, Statement, whole
+from ..glibc.arena import has_heap
+from ..glibc.check import (
+    BinCheck,
+    ChunkCheck,
+    bins_cut,
+    doubles,
+    header_breaches,
+    key_breaches,
+    list_breach,
+    mmapped_breach,
+)
+from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
+from ..glibc.mmapped import unclaimed
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import address, hexadecimal, statement_record
 from ..present.shared_text.findings import breach_words, sentence
 from ..present.shared_text.text import NO_HEAP, Style, count, table
-from ..session.check import Busy, audit
 from ..session.resident import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command
 
-if TYPE_CHECKING:
-    from ..session.check import Audit
+PASSING = frozenset(
+    [
+        "prev-inuse",
+        "prev-size",
+        "size",
+        "size-min",
+        "size-bounds",
+        "size-alignment",
+        "bin-link",
+        "bin-size",
+        "bin-order",
+        "bin-skip-list",
+        "binmap",
+        "adjacent-free",
+        "overlap",
+        "beside-top",
+        "top",
+        "top-end",
+        "system-mem",
+        "sbrk-base",
+        "heap-size",
+    ]
+)
+"""The rules that malloc and free break for a moment: a chunk taken out of its bin and still marked free, a half-made
+link, a remainder in a list while the chunk it was cut from still has its old size (_int_malloc), a size of one or a top
+not yet written, system_mem or heap_info.size not yet up to date."""
+FLAG = "non-main-arena"
+"""The flag set a moment before or after a chunk is taken out of its bin (_int_malloc): in no chunk of main_arena."""
+BUSY_LIMIT = 6
+"""One interrupted call leaves at most this many breaches in an arena: more are damage."""
+OUTSIDE = frozenset(["tcache-count", "mmapped-count"])
+"""The rules about structures that change without an arena's lock."""
+
+
+class Busy(NamedTuple):
+    """A malloc at work when the process was stopped: a locked arena, a thread inside, or both."""
+
+    arena: Optional[int]
+    tid: Optional[int]
+    locked: bool
+
+
+def with_transients(breaches: Sequence[Breach], busy: Sequence[Busy], one_thread: bool) -> list[Breach]:
+    """Marks the breaches that a call in progress explains. A program with one thread takes no lock, whatever arena it
+    is in."""
+    inside = any(each.tid is not None for each in busy)
+    everywhere = one_thread and inside
+    locked = {each.arena for each in busy if each.locked}
+    per_arena = Counter(breach.arena for breach in breaches)
+
+    def passes(breach: Breach) -> bool:
+        if breach.rule in OUTSIDE:
+            return inside
+        at_work = everywhere or breach.arena in locked
+        passing = breach.rule in PASSING or (breach.rule == FLAG and breach.arena != 0)
+        return at_work and passing and per_arena[breach.arena] <= BUSY_LIMIT
+
+    return [breach._replace(transient=True) if passes(breach) else breach for breach in breaches]
+
+
+IN_DETAIL = ("bin-link", "size")
+"""Rules whose findings are examined again, more closely."""
+LISTS = ("fast-link", "fast-size", "tcache-link", "tcache-size", "tcache-count", "double-free")
+
+
+class Audit:
+    """The results of a check: counts, breaches, and what could not be checked."""
+
+    def __init__(self) -> None:
+        self.breaches: list[Breach] = []
+        self.busy: list[Busy] = []
+        self.unread: list[Statement] = []
+        """What could not be checked."""
+        self.arenas = 0
+        self.heaps = 0
+        self.chunks = 0
+        self.bin_entries = 0
+        self.tcache_entries = 0
+
+
+def audit(session: Session, wanted: Optional[int] = None) -> Audit:
+    """Checks the whole process, or arena `wanted` alone."""
+    outcome = Audit()
+    if not session.started:
+        outcome.arenas = len(session.headers)
+        return outcome
+    try:
+        _arenas(session, wanted, outcome)
+    except KeyboardInterrupt:
+        session.stopped = True
+        outcome.unread.append(Statement("stopped", {"arenas": outcome.arenas, "chunks": outcome.chunks}))
+    _findings(session, outcome)
+    if wanted is None:
+        outcome.breaches += mmapped_breach(
+            session.layout, session.params, session.mmapped, unclaimed=partial(_unclaimed, session)
+        )
+    # two walkers can meet one wrong word
+    once = {(each.address, each.arena, each.rule, each.culprit): each for each in reversed(outcome.breaches)}
+    outcome.breaches = [each for each in once.values() if wanted is None or each.arena in (None, wanted)]
+    outcome.busy = find_busy(session)
+    outcome.breaches = with_transients(outcome.breaches, outcome.busy, len(session.thread_words) == 1)
+    outcome.breaches.sort(key=lambda each: (each.transient, each.address, each.rule))
+    return outcome
+
+
+def _arenas(session: Session, wanted: Optional[int], outcome: Audit) -> None:
+    twice: set[int] = set()
+    arenas = session.arenas
+    session.heed_ctrl_c()
+    asked = [arena.header for arena in arenas if wanted in (None, arena.header.index)]
+    size = sum(header.system_mem for header in asked)
+    with session.meter("checking", size) as meter:
+        for arena in arenas:
+            lists = _bin_check(session, arena)
+            twice.update(chunk for chunk in lists.binned if chunk in session.listed)
+            if arena.header in asked:
+                _arena(session, arena, lists, outcome, meter)
+    _lists(session, twice, outcome)
+
+
+def _bin_check(session: Session, arena: Arena) -> BinCheck:
+    check = BinCheck(session.memory, session.layout, arena.header, session.reaches[arena.header.index])
+    if arena.header.initialised:
+        check.run(arena.bins)
+    return check
+
+
+def _arena(session: Session, arena: Arena, lists: BinCheck, outcome: Audit, meter: Meter) -> None:
+    """Checks an arena's lists, header and chunks."""
+    outcome.heaps += len(arena.heaps)
+    outcome.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
+    outcome.breaches += lists.breaches
+    outcome.unread += bins_cut(lists.broken, session.layout, arena.header.index)
+    outcome.breaches += header_breaches(session.layout, arena.header)
+    if has_heap(session.layout, arena.header):
+        _chunks(session, arena, lists, outcome, meter)
+    outcome.arenas += 1
+
+
+def _chunks(session: Session, arena: Arena, lists: BinCheck, outcome: Audit, meter: Meter) -> None:
+    order = session.listed_order
+    parts = [order[bisect_left(order, each.address) : bisect_left(order, each.end)] for each in arena.heaps]
+    listed = {chunk: session.listed[chunk] for part in parts for chunk in part}
+    whole = all(each.whole for each in lists.broken)
+    check = ChunkCheck(session.memory, session.layout, arena.header, lists.binned, listed=listed, lists_whole=whole)
+    try:
+        check.run(metered(session.sweep(arena.header), meter))
+        hidden = check.hidden
+        if hidden:
+            check.find_hidden(hidden, session.sweep(arena.header))
+    finally:
+        # also of what Ctrl-C interrupted
+        outcome.chunks += check.chunks
+        outcome.breaches += check.breaches
+    index = arena.header.index
+    outcome.unread += [
+        Statement("headers-unread", {"arena": index, "bytes": gap.bytes}, {"address": f"{gap.address:#x}"})
+        for gap in check.unread
+    ]
+    if check.loose:
+        outcome.unread.append(Statement("bins-unread", {"arena": index, "chunks": check.loose}))
+
+
+def _lists(session: Session, twice: set[int], outcome: Audit) -> None:
+    """Checks the lists; `twice`: chunks in a bin that are also in a cache or a fastbin."""
+    caches = session.thread_caches
+    outcome.tcache_entries = sum(each.chunks for cache in caches for each in cache.bins)
+    outcome.breaches += doubles(session.arenas, caches, twice)
+    outcome.breaches += key_breaches(session.memory, session.layout, caches, _secret(session))
+
+
+def _secret(session: Session) -> Optional[int]:
+    """Returns tcache_key, if the symbol is this libc's."""
+    symbol = session.target.symbol("tcache_key")
+    if symbol is None or not any(region.contains(symbol.address) for region in session.located.libc.data):
+        return None
+    return session.memory.try_word(symbol.address)
+
+
+def _findings(session: Session, outcome: Audit) -> None:
+    """Converts the walkers' findings: a breach if a rule is broken, otherwise something that is not known."""
+    for finding in session.findings:
+        if finding.rule in IN_DETAIL:
+            continue
+        if not finding.rule or _is_missing(session, finding):
+            outcome.unread.append(finding.statement)
+        elif finding.rule in LISTS:
+            outcome.breaches.append(list_breach(session.layout, finding, session.owners))
+        else:
+            outcome.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.what))
+
+
+def _is_missing(session: Session, finding: Finding) -> bool:
+    """Tells whether a link leads to memory that the process had and this image lacks."""
+    address = finding.address
+    if address is None or session.memory.try_word(address) is not None:
+        return False
+    return bool(session.target.image.shortage()) or any(region.contains(address) for region in session.regions)
+
+
+def _unclaimed(session: Session) -> list[int]:
+    """Returns the size of each stretch that may hold unrecognised mmapped blocks; empty if some are missing from the
+    image."""
+    whole = (
+        not session.target.image.shortage()
+        and not session.located.others
+        and all(region.present for region in session.regions if region.writable)
+    )
+    arenas = [heap for heaps in session.heaps.values() for heap in heaps]
+    return unclaimed(session.regions, arenas, session.mmapped) if whole else []
+
+
+def find_busy(session: Session) -> list[Busy]:
+    """Finds arenas that are locked, and threads in malloc or in what it called, or interrupted there by a signal."""
+    target = session.target
+    code = MallocCode(target, session.memory, session.located.libc, session.regions)
+    stacks = ThreadStacks(session.memory, target.machine, session.regions, code, pid=target.pid)
+    arenas = {header.address: header.index for header in session.headers}
+    inside = {
+        words.thread.tid: arenas.get(words.arena or 0)
+        for words in session.thread_words
+        if stacks.in_malloc(words.thread)
+    }
+    busy = []
+    for header in session.headers:
+        if header.mutex:
+            tid = next((tid for tid, index in inside.items() if index == header.index), None)
+            busy.append(Busy(header.index, tid, True))
+    told = {each.tid for each in busy}
+    return busy + [Busy(index, tid, False) for tid, index in inside.items() if tid not in told]
+
 
 BROKEN = 1
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Unio
 
 from ..base.class_names import named
 from ..base.errors import MemoryReadError, UsageError
-from ..base.model import ArenaHeader, Heap, Kind, MmappedBlock, Statement
+from ..base.model import ArenaHeader, Gap, Heap, Kind, MmappedBlock, Statement
 from ..base.printable import UserData
 from ..blocks.declared.values import value_text
 from ..blocks.single_blocks import describe_block
@@ -21,7 +21,6 @@ from ..present.screens.chunks import STATE_WORDS
 from ..present.screens.types import short_name
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style
-from ..session.outside_chunks import in_heap, where_else
 from ..session.resident import problems_of
 from ..session.session import Session
 from ..sources.target import text_of
@@ -324,3 +323,41 @@ def _dump(session: Session, described: Described) -> Iterator[str]:
         data = each.value.to_bytes(word, session.target.byte_order)
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
         yield f"{each.offset:+5}  {each.value:#0{2 + 2 * word}x}  {text}  {each.symbol or ''}".rstrip()
+
+
+KINDS = {
+    "header": "in-heap-header",
+    "fencepost": "in-fencepost",
+    "foreign": "in-foreign-sbrk",
+    "damage": "in-damage",
+}
+
+
+def in_heap(session: Session, place: int, heap: Heap, gap: Optional[Gap]) -> Statement:
+    kind = gap.kind if gap is not None else "damage"
+    return Statement(KINDS[kind], {"arena": heap.arena}, {"address": f"{place:#x}", "heap": f"{heap.address:#x}"})
+
+
+def where_else(session: Session, place: int) -> Statement:
+    said = _symbol_or_file(session, place)
+    return said._replace(names={"address": f"{place:#x}", **said.names})
+
+
+def _symbol_or_file(session: Session, place: int) -> Statement:
+    for parts in session.heaps.values() if session.started else ():
+        for part in parts:
+            if part.mprotect_bytes and part.end <= place < part.address + part.mprotect_bytes:
+                return Statement("behind-heap-end", {"arena": part.arena}, {"heap": f"{part.address:#x}"})
+    region = next((each for each in session.regions if each.contains(place)), None)
+    if region is None:
+        return Statement("not-mapped" if session.regions else "mappings-unknown")
+    for thread in session.target_threads:
+        if thread.stack_pointer is not None and region.contains(thread.stack_pointer) and not region.is_file:
+            return Statement("in-stack", {"tid": thread.tid}, {"name": thread.name or ""})
+    named = session.target.describe(place)
+    if named is not None:
+        return Statement("in-file", names={"name": named.text, "path": region.path})
+    if region.path == "[heap]":
+        return Statement("in-break")
+    extent = {"start": f"{region.start:#x}", "end": f"{region.end:#x}"}
+    return Statement("in-mapping", names={**extent, "path": region.path})

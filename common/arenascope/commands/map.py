@@ -2,28 +2,288 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
-from typing import Mapping, Optional, Sequence
+from itertools import groupby
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.heap_map import LAYERS, SPLITS, Strip
+from ..analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ..analysis.pins import TypeRow
 from ..analysis.trim import total
 from ..base.errors import UsageError
 from ..base.model import Heap
+from ..base.printable import PLAIN
 from ..base.whole_file import write_whole
 from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer, types_of
 from ..present.json_documents import block_records as records
 from ..present.json_documents.block_records import BlocksOfType, Written
 from ..present.json_documents.record import hexadecimal
 from ..present.pages.fill_page import page
-from ..present.screens.heap_map import SORTS, lines, sentences, strip_width
 from ..present.screens.types import name_of
 from ..present.shared_text.findings import sentences as sentences_of
+from ..present.shared_text.text import (
+    AT_LEAST,
+    AT_MOST,
+    NO_HEAP,
+    UNKNOWN,
+    Painted,
+    Part,
+    Style,
+    count,
+    in_use,
+    laid,
+    left_out,
+    table,
+)
 from ..session.resident import problems_of
 from ..session.session import Session
 from ..sources.target import Target
 from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command
 from .types import typed
+
+PIPE_CELLS = 64
+ONE_LINE = 112
+"""Terminal width from which strip and figures share a line."""
+STRIP_BEGINS = "{:<6} {:<14} {:>9}  "
+FIGURES = 82
+"""Columns that the figures take: beside a strip, and without one."""
+FIGURES_ALONE = 79
+SORTS: Mapping[str, Callable[[Strip], tuple[int, ...]]] = {
+    "index": lambda strip: (strip.heap.arena,),
+    "releasable": lambda strip: (-(strip.total("releasable_resident") or 0), -(strip.total("releasable") or 0)),
+    "resident": lambda strip: (-(strip.total("resident") or 0),),
+    "size": lambda strip: (-strip.heap.bytes,),
+    "splits": lambda strip: (-(strip.total(SPLITS) or 0),),
+    "used": lambda strip: (-(strip.total("used") or 0),),
+}
+
+
+class CellMark(NamedTuple):
+    """The mark of a cell: letter, colour and meaning."""
+
+    letter: str
+    colour: int
+    meaning: str
+
+
+USED = (
+    (0.95, CellMark("█", 34, "nearly all")),
+    (0.5, CellMark("▓", 34, "half and more")),
+    (0.1, CellMark("▒", 34, "a tenth and more")),
+)
+"""Marks by the least share of the cell that is in use."""
+OTHER = {
+    "cached": CellMark("c", 33, "in a thread cache or fastbin"),
+    "releasable": CellMark("r", 32, "free, malloc_trim returns it"),
+    "free": CellMark("f", 31, "free, stays"),
+    "top": CellMark("t", 35, "top, an arena's end"),
+    "absent": CellMark(".", 90, "free, not resident"),
+    "bookkeeping": CellMark("h", 36, "malloc's own"),
+    "foreign": CellMark("x", 36, "somebody else's sbrk"),
+    "damaged": CellMark("!", 91, "could not be read as chunks"),
+}
+SPLIT_MARKS = ((0, " "), (9, ""), (99, "+"), (math.inf, "#"))
+"""Marks by the most cuts in a cell; "": the number itself."""
+CAPITAL = {".": ":"}
+"""Marks that stand for a capital where a letter has none."""
+
+
+def strip_width(style: Style) -> int:
+    """How many cells fit on a line."""
+    if not style.width:
+        return PIPE_CELLS
+    return max(16, style.width - FIGURES if style.width >= ONE_LINE else style.width - 2)
+
+
+def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bool) -> list[str]:
+    """What the heaps hold, and what could be returned."""
+    if not started:
+        return [NO_HEAP]
+    size = sum(strip.heap.bytes for strip in strips)
+    sums = {layer: total(strip.total(layer) for strip in strips) for layer in LAYERS}
+    used = in_use(style, sums["used"], sums["bookkeeping"])
+    cached = f", {style.size(sums['cached'])} cached" if sums["cached"] != 0 else ""
+    memory = "" if sums["resident"] is None else f", {style.size(sums['resident'])} resident"
+    back = f"malloc_trim(0) would return {style.size(sums['releasable'])}"
+    if sums["releasable_resident"] == 0:
+        back = "malloc_trim(0) would return no resident memory"
+    elif sums["releasable_resident"] is not None:
+        back += f", {style.size(sums['releasable_resident'])} of it resident"
+    tops = f", trim --tops {style.size(sums['tops'])} more" if sums["tops"] != 0 else ""
+    arenas = len({strip.heap.arena for strip in strips})
+    heaps = f"{count(len(strips), 'heap')} of {style.size(size)} in {count(arenas, 'arena')}"
+    said = [f"{'' if whole else AT_LEAST}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
+    splits = sum(strip.total(SPLITS) or 0 for strip in strips)
+    if splits:
+        said.append(f"blocks in use cut free memory up in {count(splits, 'place')}")
+    return said
+
+
+def lines(
+    style: Style,
+    strips: Sequence[Strip],
+    said: Sequence[str],
+    written: Optional[Written],
+    *,
+    sort: str,
+    limit: int,
+) -> Iterator[str]:
+    """`said`: the result of sentences()."""
+    yield from map(style.bold, said)
+    if written is not None:
+        size = written.bytes
+        assert isinstance(size, int)
+        yield f"{written.file}: {style.size(size)} written; a browser shows it"
+        return
+    if not strips:
+        return
+    unicode = _unicode()
+    order = sorted(strips, key=SORTS[sort])
+    shown = order[:limit] if limit > 0 else order
+    marks = [_marks(strip) for strip in shown]
+    yield ""
+    split = any(strip.total(SPLITS) for strip in shown) and not style.form
+    yield from _legend(style, unicode, {mark for row in marks for mark in row}, split)
+    yield ""
+    beside = max(map(len, marks)) if not style.width or style.width >= ONE_LINE else 0
+    figures = ("arena", "from", "size", "a cell", "used", "resident", "trim", "cuts")
+    if style.form:
+        cells = [[*_figures(style, strip), _coloured(style, unicode, row)] for strip, row in zip(shown, marks)]
+        yield from table(style, (*figures, "occupancy"), cells, left=(0, 1, 8))
+        yield from left_out(style, len(order) - len(shown), "heap")
+        return
+    if not beside and 0 < style.width < FIGURES_ALONE:
+        yield from _narrow(style, shown, [_coloured(style, unicode, row) for row in marks], figures)
+    else:
+        yield style.dim(_row(figures, f"{'occupancy':<{beside}}" if beside else "").rstrip())
+        for strip, row in zip(shown, marks):
+            text = _coloured(style, unicode, row)
+            yield laid(_row(_figures(style, strip), text + " " * (beside - len(row)) if beside else ""))
+            if not beside:
+                yield laid(text)
+            yield from _splits(style, strip, len(STRIP_BEGINS.format("", "", "")) if beside else 0)
+    yield from left_out(style, len(order) - len(shown), "heap")
+
+
+def _narrow(style: Style, shown: Sequence[Strip], texts: Sequence[str], headers: Sequence[str]) -> Iterator[str]:
+    """For a narrow terminal: each heap's figures, by name, on a line above its strip."""
+    for strip, text in zip(shown, texts):
+        said = [f"{name} {figure}" for name, figure in zip(headers, _figures(style, strip))]
+        yield ", ".join(said)
+        yield laid(text)
+        yield from _splits(style, strip, 0)
+
+
+def _row(figures: Sequence[str], text: str) -> str:
+    arena, start, size, *others = figures
+    cell, used, resident, frees, splits = others
+    after = f"{'  ' if text else ''}{cell:>9} {used:>6} {resident:>9} {frees:>11} {splits:>7}"
+    return STRIP_BEGINS.format(arena, start, size) + text + after
+
+
+def _splits(style: Style, strip: Strip, before: int) -> Iterator[str]:
+    """A line below the strip: in how many places of each cell blocks in use cut free memory up."""
+    counts = strip.cells(SPLITS) or ()
+    if any(counts):
+        text = "".join(next(mark for most, mark in SPLIT_MARKS if each <= most) or str(each) for each in counts)
+        yield laid(style.dim((" " * before + text).rstrip()))
+
+
+def _figures(style: Style, strip: Strip) -> list[str]:
+    heap, frees = strip.heap, strip.total("releasable_resident")
+    return [
+        "0 main" if heap.arena == 0 else str(heap.arena),
+        f"{heap.address:#x}",
+        style.size(heap.bytes),
+        style.size(strip.cell),
+        _percent(strip.total("used"), heap.bytes),
+        style.size(strip.total("resident")),
+        f"{AT_MOST}{style.size(strip.total('releasable'))}" if frees is None else style.size(frees),
+        f"{strip.total(SPLITS) or 0:,}",
+    ]
+
+
+def _marks(strip: Strip) -> list[CellMark]:
+    cells = {layer: strip.cells(layer) for layer in (*PARTS, "resident", "releasable")}
+    if cells["used"] is None:
+        # used and cached bytes are known only together
+        cells["used"] = strip.held()
+    return [
+        _mark({layer: each[at] for layer, each in cells.items() if each}, strip.length(at)) for at in range(strip.count)
+    ]
+
+
+def _mark(cell: Mapping[str, int], size: int) -> CellMark:
+    """The mark of a cell. Damage comes first; then blocks in use, however few, as they keep the rest."""
+    if cell["damaged"]:
+        return OTHER["damaged"]
+    for share, mark in USED:
+        if cell["used"] >= share * size:
+            return mark
+    rest = OTHER[_rest(cell, size)]
+    if not cell["used"]:
+        return rest
+    capital = CAPITAL.get(rest.letter, rest.letter.upper())
+    return rest._replace(letter=capital)
+
+
+def _rest(cell: Mapping[str, int], size: int) -> str:
+    """The layer that fills most of a cell with little in use."""
+    largest = max(("cached", "free", "top", "bookkeeping", "foreign"), key=lambda layer: cell.get(layer, 0))
+    if largest not in ("free", "top"):
+        return largest
+    if 2 * cell.get("resident", size) < size:
+        return "absent"
+    return "releasable" if 2 * cell.get("releasable", 0) >= size else largest
+
+
+def _legend(style: Style, unicode: bool, met: set[CellMark], split: bool) -> Iterator[str]:
+    """The marks that occur, with their meanings."""
+    used = [mark for _, mark in USED if mark in met]
+    letters = {mark.letter.lower().replace(":", ".") for mark in met}
+    words = [_coloured(style, unicode, [mark]) + f" {mark.meaning}" for mark in used]
+    if words:
+        words[0] += " in use"
+    others = [mark for mark in OTHER.values() if mark.letter in letters]
+    words += [_coloured(style, unicode, [mark]) + f" {mark.meaning}" for mark in others]
+    if any(mark.letter.isupper() or mark.letter == ":" for mark in met):
+        words.append("capital or : the same, with less than a tenth in use")
+    if split:
+        words.append("beneath: in how many places blocks in use cut free memory up (+ 10 and more, # 100 and more)")
+    line = ""
+    for each in words:
+        if line and len(line) + 3 + len(each) > (style.width or 120):
+            yield _laid(line, style)
+            line = ""
+        line += ("   " if line else "") + each
+    yield _laid(line, style)
+
+
+def _laid(line: str, style: Style) -> str:
+    """A line of the legend. It may wrap if one meaning is longer than the terminal is wide."""
+    return laid(line) if not style.width or len(line) <= style.width else line
+
+
+def _coloured(style: Style, unicode: bool, marks: Sequence[CellMark]) -> str:
+    parts = []
+    for colour, run in groupby(marks, key=lambda mark: mark.colour):
+        letters = "".join(mark.letter if unicode else PLAIN.get(mark.letter, mark.letter) for mark in run)
+        parts.append(Part(letters, str(colour) if style.colour else ""))
+    return Painted(*parts)
+
+
+def _percent(part: Optional[int], whole: int) -> str:
+    if part is None or not whole:
+        return UNKNOWN
+    return "<1 %" if 0 < 100 * part < whole else f"{100 * part // whole} %"
+
+
+def _unicode() -> bool:
+    """Whether the locale is UTF-8. (A debugger's output stream does not tell.)"""
+    told = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") for value in [os.environ.get(name)] if value), "")
+    return "utf-8" in told.lower() or "utf8" in told.lower()
+
 
 JSON_CELLS = 256
 MAX_CELLS = 1 << 16

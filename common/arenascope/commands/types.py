@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
 
 from ..analysis.pins import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..analysis.trim import total
@@ -12,7 +12,7 @@ from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
 from ..base.errors import NoTypeError, UsageError
 from ..base.model import Statement
-from ..base.printable import UserData
+from ..base.printable import UserData, quoted
 from ..blocks.declared.named_blocks import NamedBlocks
 from ..blocks.declared.once_per_image import values_of
 from ..blocks.declared.type_values import Column, TypeValues, objects_of, types_called
@@ -21,11 +21,9 @@ from ..engine import need_engine
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.owners import HolderNames
-from ..present.screens.type_values import key_text
-from ..present.screens.type_values import lines as values_lines
 from ..present.screens.types import GUESS, is_called, lines, name_of, note_text
 from ..present.shared_text.debug_info import names_of, without_debug_information
-from ..present.shared_text.text import CUT, count, word
+from ..present.shared_text.text import CUT, Style, count, next_lines, share, table, word
 from ..session.resident import parts_differ, problems_of
 from ..session.session import Session
 from ..sources.gdb_child import can_be_read, lacking
@@ -47,6 +45,7 @@ from .framework.command import (
 from .framework.live_copy import quick_core_search
 
 if TYPE_CHECKING:
+    from ..blocks.declared.type_values import Key
     from ..present.screens.owners import HeldMost
     from ..sources.debug_info_types import TypeSource
     from ..sources.target import Target
@@ -353,3 +352,95 @@ def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> 
 def typed(record: type[AnyTyped], row: TypeRow, **others: object) -> AnyTyped:
     """A record with a type and how much memory it has."""
     return record.of(row.kind, type=row.kind.name, blocks=row.blocks, bytes=row.bytes, **others)
+
+
+HEADERS = ("member", "type", "values", "least", "greatest", "average", "most frequent")
+TELLING = ("boolean", "enum", "integer", "character", "text")
+"""Kinds of members whose frequent values are worth telling, the most telling first."""
+MOST, FEW_VALUES = 0.75, 3
+"""The share of objects that must have a value, and how many members are named."""
+VALUE = "value"
+"""Stands for the member's name if the object itself is a number."""
+MANY = 10
+"""With fewer different integers, a common distance between them means little."""
+
+
+def values_lines(style: Style, values: TypeValues, limit: Optional[int], notes: Iterable[str]) -> Iterator[str]:
+    yield style.bold(_in_common(values))
+    yield ""
+    yield from table(
+        style,
+        HEADERS,
+        [_cells(each) for each in values.columns],
+        left=(0, 1, 6),
+        optional=("least", "greatest", "average"),
+        expendable=("average", "type"),
+        limit=limit,
+    )
+    yield from notes
+    yield from next_lines(style, style.typed("containers"))
+
+
+def _in_common(values: TypeValues) -> str:
+    """ "session: closed = 1 in 99.7 %, state = DONE in 98.0 % of 12,345 objects", in the program's own words."""
+    blocks = "" if values.blocks == values.objects else f" in {count(values.blocks, 'block')}"
+    objects = f"{count(values.objects, 'object')}{blocks}"
+    telling = [each for each in values.columns if each.form in TELLING]
+    if not telling:
+        return f"{values.type}: {objects}"
+    found = [(column, *column.frequent()[0]) for column in telling if column.frequent()]
+    alike = [each for each in found if each[2] >= MOST * each[0].objects]
+    # a flag or a state that all objects share says more than a number that they share
+    alike.sort(key=lambda each: (TELLING.index(each[0].form), -each[2]))
+    told = [
+        f"{column.place.name or VALUE} = {key_text(column, key)} in {share(number, column.objects)}"
+        for column, key, number in alike[:FEW_VALUES]
+    ]
+    return f"{values.type}: {', '.join(told) or 'no value is common to most'} of {objects}"
+
+
+def _cells(column: Column) -> list[str]:
+    distinct = "many" if column.distinct is None else f"{column.distinct:,}"
+    measured = column.form in ("integer", "float", "elements", "text")
+    unit = " long" if column.form == "text" else ""
+    numbers = [
+        f"{_number(each)}{unit}" if measured and each is not None else "" for each in (column.least, column.greatest)
+    ]
+    average = _number(column.average) if column.form in ("float", "elements", "text") else ""
+    return [column.place.name or VALUE, column.type, distinct, *numbers, average, _frequent(column)]
+
+
+def _frequent(column: Column) -> str:
+    told = []
+    if column.form == "pointer":
+        always = {column.objects: "always null", 0: "never null"}
+        told.append(always.get(column.nulls, f"null in {share(column.nulls, column.objects)}"))
+    else:
+        told += [f"{key_text(column, key)} in {share(number, column.objects)}" for key, number in column.frequent()]
+        if not told and column.objects:
+            told.append("all differ")
+    if column.apart > 1 and (column.distinct is None or column.distinct >= MANY):
+        told.append(f"{column.apart:,} apart")
+    if column.unreadable:
+        told.append(f"{column.unreadable:,} not readable")
+    return ", ".join(told)
+
+
+def _number(value: Union[int, float, None]) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def key_text(column: Column, key: Key) -> str:
+    """A member's value as the program writes it."""
+    if key is None:
+        return "null"
+    if isinstance(key, bytes):
+        return quoted(key)
+    if column.form == "enum":
+        name = next((name for name, value in column.facts.enumerators.items() if value == key), "")
+        return name.rpartition("::")[2] or str(key)
+    if column.form == "pointer":
+        return f"{key:#x}"
+    return _number(key)

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from array import array
 from functools import cache, cached_property, partial
-from typing import (
-    TYPE_CHECKING,
-    Iterator,
-    Mapping,
-    Optional,
-    Sequence,
-)
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.trim import ArenaUsage, arena_usage
 from ..base.errors import NoEngineError
@@ -46,7 +40,6 @@ from ..sources.elf.modules import bss_ends
 from ..sources.memory import Memory
 from ..sources.source import other_files
 from ..sources.target import MemoryPiece, PageUse, Region, Residency, Span, Target, ThreadInfo, joined
-from .free_lists import follow_lists
 
 if TYPE_CHECKING:
     from ..blocks.block_index import NamedLiveBlocks
@@ -57,6 +50,21 @@ if TYPE_CHECKING:
     from ..blocks.graph.refs import ImageSearch
     from ..blocks.recognise.module_memory import LoadedModules
     from ..blocks.types_of_image import TypeFigures
+
+LARGEST = (1 << 64) - 1
+
+
+def follow_lists(session: Session, starts: Mapping[int, ListStart]) -> FollowedLists:
+    """Follows lists to their ends: those of a process as it stands, or those in the bytes of another image. What is not
+    among the result is left to the walkers: without the engine that is all, and so where only a debugger reads."""
+    layout, engine = session.layout, session.engine if starts else None
+    if engine is None:
+        return FollowedLists()
+    size = sum(header.system_mem for header in session.headers)
+    most = size // layout.min_size + sum(start.limit for start in starts.values() if start.inside)
+    rules = layout.header, layout.mask, layout.behaviour.safe_linking, min(most, LARGEST)
+    with session.meter("following free lists", size) as meter:
+        return engine.follow(session.target.memory_tid or 0, starts, rules, meter, size)
 
 
 class UsersRules:

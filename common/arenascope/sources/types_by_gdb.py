@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Seque
 
 from ..base.errors import ArenascopeError, MemoryReadError
 from .core.core_image import CoreImage
-from .core.core_layout import ElfForm, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
+from .core.save_image import ElfForm, head, head_bytes, load_segment, note_bytes, note_segment, prstatus
 from .debug_info_types import (
     BitField,
     Form,

@@ -16,8 +16,7 @@ from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.target import Span, text_of
 from ..graph.blocks import live_blocks
-from ..graph.refs import ImageSearch
-from ..graph.root_pointers import root_pointers
+from ..graph.refs import ImageSearch, root_pointers
 from ..graph.roots import find_roots
 from ..recognise.module_memory import LoadedModules, ground_of
 from .claims import Library

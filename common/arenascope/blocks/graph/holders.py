@@ -28,9 +28,8 @@ from .leads import RANKS, Owner
 from .leaks import doubts
 from .owners import UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
 from .pointer_strength import Strength
-from .refs import BLOCK, ImageSearch, Ref, of_word
+from .refs import BLOCK, ImageSearch, Ref, Seed, of_word
 from .returns import above_all, retained, returns
-from .root_pointers import Seed
 
 
 class Most(NamedTuple):

@@ -20,12 +20,9 @@ from ..named_by_holders import of_libstdcxx
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
 from .blocks import FLAGS, INSIDE, STALE, LiveBlocks
-from .components import Lumps, lumps
-from .edges import ROOT, Disguised, Graph, SecondLook, build, lasting
-from .encodings import ALIKE, FAR, RELATIVE
+from .edges import ROOT, Disguised, Graph, Lumps, SecondLook, build, lasting, lumps
 from .pointer_strength import Strength
-from .refs import ImageSearch
-from .root_pointers import Seed
+from .refs import ALIKE, FAR, RELATIVE, ImageSearch, Seed
 from .roots import Roots
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2

@@ -21,8 +21,7 @@ from ...sources.elf.registers import GENERAL
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables, UnwoundFrame, by_number
 from ...sources.target import Span, SymbolPlace, joined, text_of
 from ..recognise.module_memory import ground_of
-from .blocks import LiveBlocks, heap_spans
-from .encodings import room
+from .blocks import STALE, LiveBlocks, edge_to, heap_spans
 from .memory_windows import ImageBytes
 from .roots import NUMBERS, Root, Roots, RootWord
 
@@ -30,9 +29,30 @@ if TYPE_CHECKING:
     from .edges import Graph, SecondLook
     from .owners import BlockHolders, Owners
     from .returns import HeldPages
-    from .root_pointers import Seed
     from .stale_rows import Contexts
     from .stale_words import StaleWords
+
+# Encoded pointers: what a second search looks for, where no plain pointer leads to a block.
+#
+# With a tag in the low bits a pointer still leads into the block. What takes a calculation that the program alone knows
+# (XOR lists, references from a base of its own) is not found. The engine decodes: see encoded.rs.
+
+WHOLE = ("tagged", "shifted")
+"""The upper 16 bits are a count or a tag (boost::lockfree), or the lower ones are."""
+ALIKE = "inside"
+"""No other writing: the offset inside a block is that of all blocks of its size."""
+UNALIGNED, RELATIVE = "unaligned", "relative"
+TAGS = 16
+"""Tags in the low bits stay below malloc's alignment."""
+FAR = 4096
+"""A distance is longer: lengths and counts would lead to a neighbour."""
+
+
+def room(encoding: str) -> int:
+    """How far past a block's start a word leads, at most, that can be a pointer to it, and one: what is written
+    otherwise has to lead to the start."""
+    return TAGS if encoding in WHOLE else 1
+
 
 FRAMES = 256
 COUNTERS = {"x86_64": "rip", "aarch64": "pc"}
@@ -300,3 +320,33 @@ def in_order(refs: Sequence[Ref]) -> list[Ref]:
     """Variables first; of a kind by address."""
     order = {kind: at for at, kind in enumerate((*ROOT_KINDS, BLOCK))}
     return sorted(refs, key=lambda each: (order[each.kind], each.address or 0, each.tid or 0, each.name or ""))
+
+
+class Seed(NamedTuple):
+    """A pointer that a root has."""
+
+    root: int
+    """Its number among the ranges, or after these among the words."""
+    address: int
+    """Where it lies; 0 for a word of its own."""
+    edge: int
+
+
+def root_pointers(search: ImageSearch) -> Sequence[Seed]:
+    """All that roots have, looked for once. Of those in ranges none is marked as stale: the table may need them."""
+    if search.root_pointers is None:
+        search.root_pointers = _found(search)
+    return search.root_pointers
+
+
+def _found(search: ImageSearch) -> list[Seed]:
+    blocks, roots = search.blocks, search.roots
+    with search.meter("looking into roots", search.root_spans.spans) as meter:
+        found = search.engine.pointers(search.root_spans.spans, meter)
+        seeds = [Seed(search.root_spans.of[span], address, edge) for address, _, edge, span in found]
+    for number, word in enumerate(roots.words, len(roots.ranges)):
+        index = blocks.find(word.value)
+        if index >= 0:
+            edge = edge_to(index, word.value - blocks.starts[index])
+            seeds.append(Seed(number, 0, edge if word.stale is None else edge | STALE))
+    return seeds

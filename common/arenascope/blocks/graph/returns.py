@@ -14,8 +14,7 @@ from ...session.resident import pages_of
 from ...session.session import Session
 from ...sources.target import Span, joined
 from .blocks import NOBODY, LiveBlocks, OwnerPages
-from .components import lumps
-from .edges import build
+from .edges import build, lumps
 from .owners import JOINTLY, UNREACHED, Owners, find_owners
 from .refs import ImageSearch
 

@@ -19,8 +19,7 @@ from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS, TABLE_WORDS, tabl
 from ..recognise.module_memory import fits, ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from .blocks import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, LiveBlocks, edge_to
-from .refs import ImageSearch
-from .root_pointers import Seed, root_pointers
+from .refs import ImageSearch, Seed, root_pointers
 from .roots import Root
 from .stale_words import NO_BLOCK, PointerWords, StaleWords
 from .stale_words import PointerWords as Words

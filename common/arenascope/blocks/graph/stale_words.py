@@ -1,13 +1,13 @@
 """Which words of a range or a block can hold pointers at all: one table for all that is known about that.
 
 What leads to a block from another word is an edge that is marked STALE. It counts where it could be wrong to leave it
-out (leaks), and holds a block only where nothing else does: see main_holders.py. What is not in the table may hold
+out (leaks), and holds a block only where nothing else does: see leads.py. What is not in the table may hold
 pointers.
 
 stale_rows.py fills the table with what an image itself tells. Types from debug information are rows of the same table:
 whoever knows the types of blocks calls `declare` once for each type, with the starts of all blocks that are of it, from
 a function in stale_rows.SOURCES. That runs before the heap is looked through. The pointers of roots are known by then
-(root_pointers.py); the graph is not there yet, so that a source reads blocks by itself.
+(refs.py); the graph is not there yet, so that a source reads blocks by itself.
 """
 
 from __future__ import annotations

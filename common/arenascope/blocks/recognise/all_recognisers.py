@@ -25,7 +25,6 @@ from ...engine import CONTENTS, EngineImage, fill, places_of
 from ...glibc.chunk import SIZE_BITS
 from ...sources.target import Span, joined
 from .containers import LIST, PAGES, TREE
-from .contents import ENCODINGS
 from .cplusplus import Classes
 from .glib import Glib
 from .gobject import GObjects
@@ -40,7 +39,7 @@ from .postgres import Postgres
 from .python import Python
 from .redis import Redis
 from .ruby import Ruby
-from .selection import USABLE, USER, Found, Front, Numbers, Selection
+from .selection import ENCODINGS, USABLE, USER, Found, Front, Numbers, Selection
 from .sqlite import Sqlite
 from .v8 import V8
 from .zlib_streams import Zlib

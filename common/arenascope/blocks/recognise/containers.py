@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequ
 
 from ...sources.memory import Memory
 from ...sources.target import Span
-from .contents import PLAIN, SHORTEST
 from .module_memory import fits
+from .selection import PLAIN, SHORTEST
 
 if TYPE_CHECKING:
     from ..block_index import Index

@@ -13,9 +13,8 @@ import struct
 from typing import NamedTuple, Optional
 
 from ...base.model import Kind
-from .contents import PLAIN
 from .module_memory import PAGE_SHIFT, LoadedModules
-from .selection import LOW, USABLE, USER, Condition, Found, Selection, Value, any_of
+from .selection import LOW, PLAIN, USABLE, USER, Condition, Found, Selection, Value, any_of
 
 HOW = "its memory context's name"
 FREED = Kind("freed memory context", "holder", how="a context's words, without a parent")

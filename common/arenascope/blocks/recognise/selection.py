@@ -17,6 +17,12 @@ from ...glibc.chunk import SIZE_BITS
 from ...sources.target import Span, joined
 from .module_memory import MAPPED, PAGE_SLACK, SLACK
 
+SHORTEST = 4
+"""Letters: fewer are a number as well."""
+PLAIN = bytes(range(32, 127)) + b"\t\n\r\x0b\x0c\x1b"
+ENCODINGS = ("ASCII", "UTF-8", "UTF-16", "UTF-32")
+
+
 MOST = (1 << 64) - 1
 LONGEST_TEXT = 256
 """No more of a text is looked at."""

@@ -11,9 +11,8 @@ from array import array
 from typing import NamedTuple, Optional
 
 from ...base.model import Kind
-from .contents import PLAIN
 from .module_memory import PAGE_SHIFT, LoadedModules
-from .selection import PLACE, USABLE, USER, Condition, Found, Selection, holds_in_each, holds_in_one
+from .selection import PLACE, PLAIN, USABLE, USER, Condition, Found, Selection, holds_in_each, holds_in_one
 
 HOW = "its zone, which leads back"
 STRINGS = Kind("V8 string table", "holder", how="its counts, and its tagged pointers")

@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError
-from ...base.hold_limits import HOLD
-from ...base.model import Statement
+from ...base.model import HOLD, Statement
 from ...base.optional_libraries import find_program
 from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks

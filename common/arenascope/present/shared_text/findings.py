@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import MemoryReadError
-from ...base.hold_limits import allows_more
-from ...base.model import HOLD_OVER, LEFT_OUT, NOT_AS_COUNTED, OTHER_FILES, REPLACED, WHAT, Breach, Statement
+from ...base.model import (
+    HOLD_OVER,
+    LEFT_OUT,
+    NOT_AS_COUNTED,
+    OTHER_FILES,
+    REPLACED,
+    WHAT,
+    Breach,
+    Statement,
+    allows_more,
+)
 from .text import Style, count
 
 if TYPE_CHECKING:

@@ -16,8 +16,20 @@ from ...base.errors import ArenascopeError
 from ...base.model import Statement
 from ..memory import Fill
 from ..target import MappingUse, Runs, Span, joined
-from .core_layout import CopiedRange, CoreLayout, ElfForm, Piece, ReservedRange, Slots, between, head_bytes
-from .save_image import Copying, CoreWriter, OpenFile, Take
+from .save_image import (
+    CopiedRange,
+    Copying,
+    CoreLayout,
+    CoreWriter,
+    ElfForm,
+    OpenFile,
+    Piece,
+    ReservedRange,
+    Slots,
+    Take,
+    between,
+    head_bytes,
+)
 from .saved_note import KernelFacts
 
 AROUND = 64 << 20

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Callable, NoReturn, Optional, Sequence, TypeVa
 
 from ...base import background
 from ...base.errors import HoldEnded, HoldOver, HoldTooShort, RefusedError, TargetError
-from ...base.hold_limits import HOLD_AT_MOST, allows_more, hold_over
-from ...base.model import Statement
+from ...base.model import HOLD_AT_MOST, Statement, allows_more, hold_over
 from ..elf.registers import ThreadRecord
 from ..target import RegisterSet, RegisterSets
 from . import messages

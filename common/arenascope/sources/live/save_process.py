@@ -12,8 +12,17 @@ from ...base.background import BackgroundWork
 from ...base.errors import TargetError
 from ..core.core_image import CoreImage
 from ..core.core_in_memory import Copied, Copier, MemoryWriter, NoRoomInMemory, slots_for
-from ..core.core_layout import ElfForm, Piece, Who, first_notes, lay_out, may_have_own, pieces_of, whole_piece
-from ..core.save_image import CoreWriter
+from ..core.save_image import (
+    CoreWriter,
+    ElfForm,
+    Piece,
+    Who,
+    first_notes,
+    lay_out,
+    may_have_own,
+    pieces_of,
+    whole_piece,
+)
 from ..core.saved_note import KernelFacts
 from ..elf.address_names import local_file
 from ..memory import Fill
