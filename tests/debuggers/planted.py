@@ -23,11 +23,9 @@ def planted_by(folder: Path) -> dict[int, tuple[str, str]]:
 
 
 def kinds_by_block(session: Session) -> dict[int, Kind]:
-    live, header = live_kinds(session), session.layout.header
-    found = {
-        chunk + header: live.kinds[kind] for heap in live.heaps for chunk, _, _, kind in live.blocks(heap) if kind >= 0
-    }
-    return {**found, **{block.chunk + header: live.kinds[kind] for block, kind in live.mmapped}}
+    live = live_kinds(session)
+    found = {live.blocks.starts[number]: live.kinds[kind] for number, kind in live.typed()}
+    return {**found, **{user: live.kinds[kind] for user, kind in live.caches.items()}}
 
 
 def is_right(planted: tuple[str, str], found: Kind) -> bool:

@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import os
-import struct
 import sys
 from pathlib import Path
 
@@ -56,15 +55,10 @@ def main():
         live = seen_by_shell()
     from arenascope.blocks.declared.named_blocks import HOW
 
-    header = 2 * struct.calcsize("P")
     names = {}
-    for heap in live.heaps:
-        for chunk, _, state, number in live.blocks(heap):
-            if state == "used" and number >= 0 and live.kinds[number].how == HOW:
-                names[chunk + header] = [live.kinds[number].name, live.kinds[number].certain]
-    for block, number in live.mmapped:
-        if live.kinds[number].how == HOW:
-            names[block.chunk + header] = [live.kinds[number].name, live.kinds[number].certain]
+    for number, kind in live.typed():
+        if live.kinds[kind].how == HOW:
+            names[live.blocks.starts[number]] = [live.kinds[kind].name, live.kinds[kind].certain]
     (FOLDER / "names.json").write_text(json.dumps(names))
 
 

@@ -12,7 +12,8 @@ from partial import look
 from programs import log_in, mariadb, query, tables, told
 from running import Running
 
-from arenascope.blocks.name_all_blocks import catalogue_of, live_kinds
+from arenascope.blocks.graph.blocks import live_blocks
+from arenascope.blocks.name_all_blocks import catalogue_of
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
 
@@ -28,12 +29,9 @@ def status_of(connection: socket.socket, variable: str) -> int:
 def given_out(pid: int) -> int:
     """What its headers say that was asked for, with these."""
     session = Session(ShellDoor(str(pid), How("none")).target())
-    header, word = session.layout.header, session.layout.word
-    catalogue, live = catalogue_of(session), live_kinds(session, holders=False)
-    users = [chunk + header for heap in live.heaps for chunk, _, _, kind in live.blocks(heap) if kind >= 0]
-    users += [block.chunk + header for block, _ in live.mmapped]
+    word, catalogue = session.layout.word, catalogue_of(session)
     sizes = []
-    for user in users:
+    for user in live_blocks(session).starts:
         marked = session.memory.word(user + word) if catalogue.front(user) else 0
         if marked & COUNTED:
             sizes.append((marked & ~MARKS) + ALLOCATOR_HEADER)

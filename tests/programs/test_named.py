@@ -79,16 +79,11 @@ def seen(pid: int, names: tuple[str, ...]) -> Iterator[Seen]:
         known = sum(row["bytes"] for row in rows if row["kind"] != "size")
         session = Session(ShellDoor(str(pid), How("none")).target())
         live = live_kinds(session)
-        header, word = session.layout.header, session.layout.word
+        starts, ends = live.blocks.starts, live.blocks.ends
         found = [
-            Block(chunk + header, size - word, live.kinds[kind].name)
-            for heap in live.heaps
-            for chunk, size, _, kind in live.blocks(heap)
-            if kind >= 0
+            Block(starts[number], ends[number] - starts[number] + 1 & -8, live.kinds[kind].name)
+            for number, kind in live.typed()
         ]
-        for block, kind in live.mmapped:
-            user = block.chunk + header
-            found.append(Block(user, block.base + block.bytes - user, live.kinds[kind].name))
         yield Seen(session, [each for each in found if each.name in names], known / sum(row["bytes"] for row in rows))
     finally:
         os.kill(pid, signal.SIGCONT)

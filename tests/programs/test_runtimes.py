@@ -27,14 +27,11 @@ Named = dict[str, dict[int, int]]
 
 def named_in(session: Session, least: float = 0.5) -> Named:
     """Where at least that share of the bytes in use has a name."""
-    live, header, word = live_kinds(session), session.layout.header, session.layout.word
+    live = live_kinds(session)
+    starts, ends = live.blocks.starts, live.blocks.ends
     blocks = [
-        (chunk + header, size - word, live.kinds[kind])
-        for heap in live.heaps
-        for chunk, size, _, kind in live.blocks(heap)
-        if kind >= 0
+        (starts[number], ends[number] - starts[number] + 1 & -8, live.kinds[kind]) for number, kind in live.typed()
     ]
-    blocks += [(each.chunk + header, each.bytes - 2 * word, live.kinds[kind]) for each, kind in live.mmapped]
     with_name = sum(usable for _, usable, kind in blocks if kind.kind in KNOWN)
     assert with_name > least * sum(usable for _, usable, _ in blocks)
     named: Named = defaultdict(dict)

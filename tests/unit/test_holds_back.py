@@ -15,11 +15,8 @@ from arenascope.analysis.pins import Holdings, HoldSearch
 from arenascope.analysis.pins import Typed as Block
 from arenascope.analysis.report import Present
 from arenascope.analysis.trim import TrimRules
-from arenascope.base.model import ArenaHeader, ChunkRun, Heap, Piece
-from arenascope.blocks.block_index import NamedRun, Swept
-from arenascope.blocks.recognise.all_recognisers import NONE
+from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.types_of_image import held_back, in_memory
-from arenascope.glibc.chunk import PREV_INUSE
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Span
@@ -88,7 +85,6 @@ def few_sizes(row: Union[Row, str], seed: int) -> HeapImage:
     return image
 
 
-KINDS = 3
 CHAINS = ["2.17-64", "2.22-64", "2.23-64", "2.26-i386", "2.31-arm", "2.36-64", "2.41-64", "2.43-64", "2.43-s390x"]
 
 
@@ -107,17 +103,6 @@ def test_random_heaps(row: str) -> None:
 def test_few_sizes(row: str) -> None:
     for seed in range(16):
         assert compare(few_sizes(row, seed))
-
-
-def _typed(piece: Piece, rng: random.Random) -> Swept:
-    """Blocks of a few kinds, mostly of the same as the one before."""
-    if not isinstance(piece, ChunkRun):
-        return piece
-    kinds, marked, kind = [], {index for index, _ in piece.marks}, 0
-    for index in range(len(piece.raws)):
-        kind = rng.randrange(KINDS) if rng.random() < 0.6 else kind
-        kinds.append(kind if piece.after(index) & PREV_INUSE and index not in marked else NONE)
-    return NamedRun(piece.heap, piece.address, piece.bytes, piece.raws, follow=piece.follow, kinds=kinds)
 
 
 def test_what_is_present_of_a_range() -> None:

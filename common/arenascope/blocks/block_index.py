@@ -5,11 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional
 
+from ..analysis.pins import Typed
+from ..base.meter import Meter, metered
 from ..base.model import ArenaHeader, Gap, Heap, Kind, MmappedBlock
-from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..glibc.sweep import blocks
 from ..session.session import Session
 from ..sources.target import Span
 from .recognise.all_recognisers import NONE, Catalogue
@@ -18,58 +19,58 @@ from .recognise.module_memory import PAGE_SHIFT, MemoryPages
 if TYPE_CHECKING:
     from .graph.blocks import LiveBlocks
 
-Block = tuple[int, int, str, int]
-"""(chunk address, bytes, its state or a gap's kind, its kind's index or NONE)."""
-
-
-class NamedRun(NamedTuple):
-    """Chunks that lie back to back, as in a Run."""
-
-    heap: Heap
-    address: int
-    bytes: int
-    raws: Sequence[int]
-    follow: int
-    kinds: Sequence[int]
-    """Of each: the index of its kind, or NONE."""
-
-
-Swept = Union[NamedRun, Gap]
-
-
-class HeapBlocks(NamedTuple):
-    """A heap with the kinds of its blocks."""
-
-    header: ArenaHeader
-    heap: Heap
-    pieces: Sequence[Swept]
-
 
 class NamedLiveBlocks:
-    """All live blocks of some arenas."""
+    """The live blocks of some arenas, and what each is."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, blocks: LiveBlocks, only: Optional[int]) -> None:
+        """Of the arena `only`; None: of all, and those served by mmap."""
+        self._session, self.blocks, self.is_whole = session, blocks, only is None
+        headers = [header for header in session.headers if only in (None, header.index)]
+        self.heaps = [(header, heap) for header in headers for heap in session.heaps[header.index]]
         self.kinds: list[Kind] = []
-        self.heaps: list[HeapBlocks] = []
-        self.mmapped: list[tuple[MmappedBlock, int]] = []
+        self.numbers = array("i", [NONE]) * len(blocks)
+        """Of each of `blocks` which of `kinds` it is; NONE: Ctrl-C came before that was known."""
+        self.caches: dict[int, int] = {}
+        """glibc's thread caches, which are none of `blocks`: the numbers of their kind, by where they begin."""
 
-    def blocks(self, heap: HeapBlocks) -> Iterator[Block]:
+    def span(self, heap: Heap) -> range:
+        """Which of `blocks` lie in a heap."""
+        starts = self.blocks.starts
+        return range(bisect_left(starts, heap.address), bisect_left(starts, heap.end))
+
+    def mmapped(self) -> Iterator[tuple[MmappedBlock, int]]:
+        """The blocks served by mmap, with the numbers of their kinds."""
+        for block in self._session.mmapped if self.is_whole else ():
+            user = block.chunk + self._session.layout.header
+            number = self.blocks.find(user)
+            yield block, self.numbers[number] if number >= 0 else self.caches.get(user, NONE)
+
+    def typed(self) -> Iterator[tuple[int, int]]:
+        """(number, its kind's number) of each block whose kind is known."""
+        spans = [range(len(self.blocks))] if self.is_whole else [self.span(heap) for _, heap in self.heaps]
+        for span in spans:
+            for number in span:
+                if self.numbers[number] != NONE:
+                    yield number, self.numbers[number]
+
+    def sweep(self, header: ArenaHeader, heap: Heap, meter: Meter) -> Iterator[Typed]:
         """Every chunk and gap of a heap in address order."""
-        listed = self._session.listed.get
-        for piece in heap.pieces:
+        session, starts, before = self._session, self.blocks.starts, self._session.layout.header
+        span = self.span(heap)
+        number = span.start
+        for piece in metered(session.sweep(header, heap), meter):
             if isinstance(piece, Gap):
                 yield piece.address, piece.bytes, piece.kind, NONE
                 continue
-            chunk = piece.address
-            following = chain(islice(piece.raws, 1, None), (piece.follow,))
-            for raw, after, kind in zip(piece.raws, following, piece.kinds):
-                size = raw & ~SIZE_BITS
-                if kind != NONE:
-                    yield chunk, size, "used", kind
-                else:
-                    yield chunk, size, listed(chunk, "used") if after & PREV_INUSE else "free", NONE
-                chunk += size
+            for chunk, size, state in blocks(piece, session.listed):
+                user, kind = chunk + before, NONE
+                if state == "used":
+                    while number < span.stop and starts[number] < user:
+                        number += 1
+                    is_block = number < span.stop and starts[number] == user
+                    kind = self.numbers[number] if is_block else self.caches.get(user, NONE)
+                yield chunk, size, state, kind
 
 
 WEAK = ("size", "zeros", "pointers", "text")

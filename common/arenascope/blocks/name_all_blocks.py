@@ -7,21 +7,17 @@ others), so that what it found is kept: a size word and a kind for each chunk.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections import Counter
-from itertools import accumulate, islice
-from typing import Container, Optional, Sequence
+from typing import Optional, Sequence
 
 from ..base.errors import RedactedError
-from ..base.meter import metered
-from ..base.model import ArenaHeader, ChunkRun, Kind
-from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..base.model import Kind
 from ..session.session import Session
 from ..sources.target import Span, joined
-from .block_index import WEAK, HeapBlocks, Index, Known, NamedLiveBlocks, NamedRun
+from .block_index import WEAK, Index, Known, NamedLiveBlocks
 from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import declared_blocks
-from .graph.blocks import LiveBlocks, heap_spans, live_blocks
+from .graph.blocks import heap_spans, live_blocks
 from .graph.memory_windows import ImageBytes
 from .named_by_holders import name_by_holders
 from .recognise.all_recognisers import NONE, BlockKinds, Catalogue
@@ -105,20 +101,18 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
     if session.target.image.redacted:
         raise RedactedError("what they are")
     session.measure_residency()
-    headers = [header for header in session.headers if only in (None, header.index)]
-    live, catalogue = NamedLiveBlocks(session), catalogue_of(session)
+    catalogue = catalogue_of(session)
     declared = _declared(session, catalogue) if holders else None
     blocks = declared.blocks if declared is not None else live_blocks(session)
-    kinds: Optional[array[int]] = None
+    live = NamedLiveBlocks(session, blocks, only)
     try:
         blocks.engine.set_memory(ImageBytes(session, None).all_pieces(_data_of(session)))
         found = catalogue.kinds_of(blocks.engine)
         if declared is not None:
             declared.put_first(found)
         settled = catalogue.settle(Counter(found.kinds))
-        kinds = array("i", map(settled.__getitem__, found.kinds))
+        live.numbers = kinds = array("i", map(settled.__getitem__, found.kinds))
         live.kinds += [entry.kind for entry in catalogue.entries]
-        _sweep(session, headers, live, blocks)
         if holders:
             known = declared.put_certain(kinds, live.kinds) if declared is not None else ()
             index = Index(session, catalogue, blocks, kinds, live.kinds)
@@ -127,40 +121,9 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
                 declared.put_rest(kinds, live.kinds)
     except KeyboardInterrupt:
         session.stopped = True
-    if kinds is not None:
-        _take_over(session, catalogue, live, blocks, kinds, mapped=only is None)
+    live.caches = {each.address: catalogue.plain(THREAD_CACHE) for each in session.thread_caches if each.address}
     live.kinds = [entry.kind for entry in catalogue.entries]
     return live
-
-
-def _take_over(
-    session: Session,
-    catalogue: Catalogue,
-    live: NamedLiveBlocks,
-    blocks: LiveBlocks,
-    kinds: array[int],
-    mapped: bool,
-) -> None:
-    """Puts kinds in place of blocks' numbers."""
-    by_number = array("i", [*kinds, catalogue.plain(THREAD_CACHE), NONE])
-    live.heaps = [
-        heap._replace(
-            pieces=[
-                each._replace(kinds=array("i", map(by_number.__getitem__, each.kinds)))
-                if isinstance(each, NamedRun)
-                else each
-                for each in heap.pieces
-            ]
-        )
-        for heap in live.heaps
-    ]
-    for block in session.mmapped if mapped else ():
-        user = block.chunk + session.layout.header
-        number = blocks.find(user)
-        # a thread's cache may have it
-        is_live = number >= 0 and blocks.starts[number] == user
-        kind = kinds[number] if is_live else catalogue.by_size(block.base + block.bytes - user)
-        live.mmapped.append((block, kind))
 
 
 def _data_of(session: Session) -> list[Span]:
@@ -180,37 +143,3 @@ def _declared(session: Session, catalogue: Catalogue) -> Optional[DeclaredNames]
         session.stopped = True
         return None
     return DeclaredNames(session, catalogue, found) if found is not None and found.names else None
-
-
-def _sweep(session: Session, headers: Sequence[ArenaHeader], live: NamedLiveBlocks, blocks: LiveBlocks) -> None:
-    caches = {each.address or 0 for each in session.thread_caches}
-    heaps = [(header, heap) for header in headers for heap in session.heaps[header.index]]
-    with session.meter("sweeping", sum(heap.bytes for _, heap in heaps)) as meter:
-        for header, heap in heaps:
-            pieces = [
-                _numbered(session, each, blocks, caches) if isinstance(each, ChunkRun) else each
-                for each in metered(session.sweep(header, heap), meter)
-            ]
-            live.heaps.append(HeapBlocks(header, heap, pieces))
-
-
-def _numbered(session: Session, run: ChunkRun, blocks: LiveBlocks, caches: Container[int]) -> NamedRun:
-    """A run's chunks, those in use with the numbers of their blocks, in place of kinds: the one behind the last is a
-    thread's cache."""
-    raws, starts, count = run.raws, blocks.starts, len(blocks)
-    used = [raw & PREV_INUSE for raw in islice(raws, 1, None)]
-    used.append(run.follow & PREV_INUSE)
-    for index, _ in run.marks:
-        used[index] = 0
-    users = accumulate((raw & ~SIZE_BITS for raw in raws), initial=run.address + session.layout.header)
-    block = bisect_left(starts, run.address + session.layout.header)
-    numbers = array("i")
-    for user, is_used in zip(users, used):
-        while block < count and starts[block] < user:
-            block += 1
-        if is_used and block < count and starts[block] == user:
-            numbers.append(block)
-        else:
-            numbers.append(count if is_used and user in caches else NONE)
-    raws = array(session.memory.code, raws)
-    return NamedRun(run.heap, run.address, run.bytes, raws, follow=run.follow, kinds=numbers)

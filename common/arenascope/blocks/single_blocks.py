@@ -46,13 +46,11 @@ def kinds_by_types(session: Session, placed: Sequence[tuple[int, int]]) -> dict[
     if session.block_results.live is None:
         session.block_results.live = live_kinds(session)
     live = session.block_results.live
-    asked = {chunk for chunk, _ in placed}
     kinds: dict[int, Kind] = {}
-    for heap in live.heaps:
-        if any(heap.heap.address <= chunk < heap.heap.end for chunk in asked):
-            blocks = ((chunk, kind) for chunk, _, _, kind in live.blocks(heap) if chunk in asked and kind != NONE)
-            kinds.update((chunk, live.kinds[kind]) for chunk, kind in blocks)
-    kinds.update((block.chunk, live.kinds[kind]) for block, kind in live.mmapped if block.chunk in asked)
+    for chunk, _ in placed:
+        number = live.blocks.find(chunk + session.layout.header)
+        if number >= 0 and live.numbers[number] != NONE:
+            kinds[chunk] = live.kinds[live.numbers[number]]
     # what a block says of itself may be doubted for reasons of its own, but where debug information says the same
     same = {
         chunk: each

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from itertools import accumulate, chain, islice
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.chunks import BOOKKEEPING
+from ..analysis.chunks import STATES, SweepSums
 from ..analysis.heap_map import LAYERS, SPLITS, Strip, between, cell_bytes, overlap
 from ..analysis.pins import (
     SAMPLES,
@@ -23,9 +22,8 @@ from ..analysis.pins import (
 )
 from ..analysis.report import Present, clipped
 from ..analysis.trim import plan_trim, until_locked
-from ..base.meter import metered
-from ..base.model import BY_SIZE, ArenaHeader, Gap, Heap, Range, Statement
-from ..glibc.chunk import SIZE_BITS
+from ..base.meter import Unseen, metered
+from ..base.model import BY_SIZE, ArenaHeader, Heap, Range, Statement
 from ..session.resident import (
     listed_not_met,
     pages_of,
@@ -37,7 +35,7 @@ from ..session.resident import (
 )
 from ..session.session import Session
 from ..sources.target import Span
-from .block_index import NamedLiveBlocks, NamedRun
+from .block_index import NamedLiveBlocks
 from .declared.fitting_structs import fitting_structs
 from .name_all_blocks import THREAD_CACHE, live_kinds
 from .recognise.all_recognisers import NONE
@@ -53,87 +51,73 @@ class _Sum:
 
 class _Sums:
     def __init__(self, session: Session, live: NamedLiveBlocks) -> None:
-        self._header = session.layout.header
-        self._live = live
-        self._residency = session.residency
+        self._session, self._live = session, live
+        self._residency, self._header = session.residency, session.layout.header
         self._all = [_Sum() for _ in live.kinds]
-        self._holes: Sequence[Span] = ()
-        """Of the heap that is being added: what is not in memory."""
-        self._ends: Sequence[int] = ()
-        self.gaps: Counter[str] = Counter()
-        self.free = 0
-        """Bytes of chunks that are in a list."""
 
-    def add_heaps(self) -> None:
-        for heap in self._live.heaps:
-            if self._residency is not None:
-                part = heap.heap
-                resident = clipped(
-                    self._residency.resident_ranges(part.address, part.end) or (), part.address, part.end
-                )
-                before = [part.address, *(each.end for each in resident)]
-                after = [*(each.start for each in resident), part.end]
-                self._holes = [Span(start, end) for start, end in zip(before, after) if start < end]
-                self._ends = [hole.end for hole in self._holes]
-            for piece in heap.pieces:
-                if isinstance(piece, Gap):
-                    self.gaps[piece.kind] += piece.bytes
-                else:
-                    self._add(piece)
-
-    def _add(self, piece: NamedRun) -> None:
-        pairs = Counter(zip(piece.kinds, piece.raws))
+    def add_heap(self, heap: Heap) -> None:
+        live, span = self._live, self._live.span(heap)
+        numbers, sizes = (each[span.start : span.stop] for each in (live.numbers, live.blocks.sizes))
         missing: set[int] = set()
-        for (kind, raw), times in pairs.items():
-            size = times * (raw & ~SIZE_BITS)
-            if kind == NONE:
-                self.free += size
-                continue
-            row = self._all[kind]
-            row.blocks += times
-            row.bytes += size
-            row.resident += size
-            if len(row.samples) < SAMPLES:
-                missing.add(kind)
-        first = bisect_right(self._ends, piece.address)
-        absent = first < len(self._holes) and self._holes[first].start < piece.address + piece.bytes
-        if missing or absent:
-            starts = list(accumulate((raw & ~SIZE_BITS for raw in piece.raws), initial=piece.address))
-            self._take_samples(piece, starts, missing)
-            if absent:
-                self._take_off(piece, starts, islice(self._holes, first, None))
+        for (kind, size), times in Counter(zip(numbers, sizes)).items():
+            if kind != NONE:
+                row = self._all[kind]
+                row.blocks += times
+                row.bytes += times * size
+                row.resident += times * size
+                if len(row.samples) < SAMPLES:
+                    missing.add(kind)
+        self._take_samples(span, missing)
+        caches = [(user, kind) for user, kind in live.caches.items() if heap.address <= user < heap.end]
+        for user, kind in caches:
+            self._add(kind, user, self._session.chunk_size(user))
+        if self._residency is not None:
+            resident = self._residency.resident_ranges(heap.address, heap.end) or ()
+            present = clipped(resident, heap.address, heap.end)
+            before = [heap.address, *(each.end for each in present)]
+            after = [*(each.start for each in present), heap.end]
+            for low, high in zip(before, after):
+                self._take_off(span, low, high)
+                for user, kind in caches:
+                    start = user - self._header
+                    absent = min(high, start + self._session.chunk_size(user)) - max(low, start)
+                    self._all[kind].resident -= max(0, absent)
 
-    def _take_samples(self, piece: NamedRun, starts: Sequence[int], missing: set[int]) -> None:
-        for index, kind in enumerate(piece.kinds):
+    def _add(self, kind: int, user: int, size: int, resident: Optional[int] = None) -> None:
+        row = self._all[kind]
+        row.blocks += 1
+        row.bytes += size
+        row.resident += size if resident is None else resident
+        if len(row.samples) < SAMPLES:
+            row.samples.append(user)
+
+    def _take_samples(self, span: range, missing: set[int]) -> None:
+        for number in span if missing else ():
+            kind = self._live.numbers[number]
             if kind in missing:
                 row = self._all[kind]
-                row.samples.append(starts[index] + self._header)
+                row.samples.append(self._live.blocks.starts[number])
                 if len(row.samples) == SAMPLES:
                     missing.remove(kind)
                     if not missing:
                         break
 
-    def _take_off(self, piece: NamedRun, starts: Sequence[int], holes: Iterable[Span]) -> None:
+    def _take_off(self, span: range, low: int, high: int) -> None:
         """What is not in memory, which lies in free chunks mostly."""
-        for low, high in holes:
-            if low >= starts[-1]:
-                break
-            index = max(0, bisect_right(starts, low) - 1)
-            while index < len(piece.kinds) and starts[index] < high:
-                kind = piece.kinds[index]
-                if kind != NONE:
-                    self._all[kind].resident -= min(high, starts[index + 1]) - max(low, starts[index])
-                index += 1
+        starts, sizes, numbers = self._live.blocks.starts, self._live.blocks.sizes, self._live.numbers
+        number = max(span.start, bisect_right(starts, low + self._header, span.start, span.stop) - 1)
+        while number < span.stop and starts[number] - self._header < high:
+            start = starts[number] - self._header
+            absent = min(high, start + sizes[number]) - max(low, start)
+            if absent > 0 and numbers[number] != NONE:
+                self._all[numbers[number]].resident -= absent
+            number += 1
 
     def add_mmapped(self) -> None:
-        for block, kind in self._live.mmapped:
-            row = self._all[kind]
-            row.blocks += 1
-            row.bytes += block.bytes
-            pages = self._residency.count(block.base, block.base + block.bytes) if self._residency else None
-            row.resident += pages.resident if pages else 0
-            if len(row.samples) < SAMPLES:
-                row.samples.append(block.chunk + self._header)
+        for block, kind in self._live.mmapped():
+            if kind != NONE:
+                pages = self._residency.count(block.base, block.base + block.bytes) if self._residency else None
+                self._add(kind, block.chunk + self._header, block.bytes, pages.resident if pages else 0)
 
     def rows(self) -> list[TypeRow]:
         known = self._residency is not None
@@ -153,21 +137,30 @@ class _Sums:
 
 
 def summed(session: Session, live: NamedLiveBlocks) -> tuple[list[TypeRow], Totals]:
-    """The kinds of which there are any, and all of it."""
-    sums = _Sums(session, live)
-    sums.add_heaps()
+    """The kinds of which there are any, and all of it. After Ctrl-C only the heaps that were swept count."""
+    sums, chunks = _Sums(session, live), SweepSums(session.listed)
+    taken = 0
+    try:
+        with session.meter("sweeping", sum(heap.bytes for _, heap in live.heaps)) as meter:
+            for header, heap in live.heaps:
+                for piece in metered(session.sweep(header, heap), meter):
+                    chunks.add(piece)
+                chunks.keep()
+                taken += heap.bytes
+                sums.add_heap(heap)
+    except KeyboardInterrupt:
+        session.stopped = True
     sums.add_mmapped()
-    rows = sums.rows()
-    gaps = sums.gaps
-    taken = sum(heap.heap.bytes for heap in live.heaps)
+    rows, all_chunks = sums.rows(), chunks.sums()
+    free = sum(all_chunks.tally(state).bytes for state in STATES if state != "used")
     return rows, Totals(
         blocks=sum(row.blocks for row in rows),
         bytes=sum(row.bytes for row in rows),
-        used=taken - sums.free - gaps["top"],
-        mmapped=sum(block.bytes for block, _ in live.mmapped),
-        bookkeeping=sum(gaps[kind] for kind in BOOKKEEPING),
-        foreign=gaps["foreign"],
-        damaged=gaps["damage"],
+        used=taken - free - all_chunks.gaps["top"],
+        mmapped=sum(block.bytes for block, _ in live.mmapped()),
+        bookkeeping=all_chunks.bookkeeping,
+        foreign=all_chunks.gaps["foreign"],
+        damaged=all_chunks.gaps["damage"],
         caches=sum(row.blocks for row in rows if row.kind == THREAD_CACHE),
     )
 
@@ -238,19 +231,11 @@ def with_guesses(session: Session, rows: Sequence[TypeRow]) -> list[TypeRow]:
 
 
 def holdings_of(session: Session, live: NamedLiveBlocks, present: InMemory) -> Holdings:
-    by_heap = {each.heap: each for each in live.heaps}
-    with session.meter("judging types", sum(heap.bytes for heap in by_heap)) as meter:
-
-        def judged(heap: Heap) -> Iterator[Typed]:
-            meter.advance(heap.bytes)
-            yield from ()
-
-        def stream(_: ArenaHeader, heap: Heap) -> Iterable[Typed]:
-            return chain(live.blocks(by_heap[heap]), judged(heap))
-
-        holdings = held_back(session, present, stream)
-    in_memory = pages_of(session, [block for block, _ in live.mmapped])
-    for (block, kind), pages in zip(live.mmapped, in_memory):
+    with session.meter("judging types", sum(heap.bytes for _, heap in live.heaps)) as meter:
+        holdings = held_back(session, present, lambda header, heap: live.sweep(header, heap, meter))
+    mmapped = [(block, kind) for block, kind in live.mmapped() if kind != NONE]
+    in_memory = pages_of(session, [block for block, _ in mmapped])
+    for (block, kind), pages in zip(mmapped, in_memory):
         # munmap: it takes the header's page with it, and what is locked
         holdings.add(kind, block.bytes, pages.resident if pages else None)
     return holdings
@@ -305,9 +290,9 @@ def lay_types(types: TypeFigures, picture: HeapStrips) -> Sequence[TypeRow]:
     """Those that hold back the most; each strip gets a layer for each."""
     rows = in_order(types.rows, "holds-back")[:TYPES]
     layers = {row.index: type_layer(number) for number, row in enumerate(rows)}
-    blocks = {heap.heap: heap for heap in types.live.heaps}
+    headers = {heap: header for header, heap in types.live.heaps}
     for strip in picture.strips:
-        for chunk, size, _, kind in types.live.blocks(blocks[strip.heap]) if strip.heap in blocks else ():
+        for chunk, size, _, kind in types.live.sweep(headers[strip.heap], strip.heap, Unseen()):
             if kind in layers:
                 strip.add(layers[kind], chunk, size)
     return rows

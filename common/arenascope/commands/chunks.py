@@ -243,19 +243,23 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     names = {index: called(kind) for index, kind in enumerate(live.kinds) if is_called(kind, wanted.type)}
     sweep.chosen = figures.ChunkSums()
     rows: list[tuple[int, int, int, str]] = []
-    for heap in live.heaps:
-        sums = sweep.sums.setdefault(heap.header.index, figures.ChunkSums())
-        for chunk, size, state, kind in live.blocks(heap):
-            if state not in sums.sizes:
-                sums.gaps[state] += size
-                continue
-            sums.sizes[state][size] += 1
-            if kind in names and wanted.wants(size, state):
-                sweep.wanted += 1
-                sweep.chosen.sizes[state][size] += 1
-                # the largest may come last
-                if limit is None or len(rows) < limit or (limit and options.sort == "size"):
-                    rows.append((chunk, size, heap.header.index, names[kind]))
+    try:
+        with session.meter("sweeping", sum(heap.bytes for _, heap in live.heaps)) as meter:
+            for header, heap in live.heaps:
+                sums = sweep.sums.setdefault(header.index, figures.ChunkSums())
+                for chunk, size, state, kind in live.sweep(header, heap, meter):
+                    if state not in sums.sizes:
+                        sums.gaps[state] += size
+                        continue
+                    sums.sizes[state][size] += 1
+                    if kind in names and wanted.wants(size, state):
+                        sweep.wanted += 1
+                        sweep.chosen.sizes[state][size] += 1
+                        # the largest may come last
+                        if limit is None or len(rows) < limit or (limit and options.sort == "size"):
+                            rows.append((chunk, size, header.index, names[kind]))
+    except KeyboardInterrupt:
+        session.stopped = True
     if session.stopped:
         sweep.problems.append(Statement("stopped", {"chunks": sum(each.chunks for each in sweep.sums.values())}))
     if options.sort == "size":

@@ -252,8 +252,8 @@ def types_command(context: Context) -> Answer:
         held = find_held(context, looked)
         held_by = held.kinds(live) if held is not None else {}
         retained = held.retained(live) if held is not None and not session.stopped else {}
-        for header in {heap.header.index: heap.header for heap in live.heaps}.values():
-            parts = sum(heap.heap.bytes for heap in live.heaps if heap.header.index == header.index)
+        for header in {header.index: header for header, _ in live.heaps}.values():
+            parts = sum(heap.bytes for each, heap in live.heaps if each.index == header.index)
             if parts != header.system_mem and not session.stopped:
                 problems.append(parts_differ(header, parts))
     problems += looked.problems if looked is not None else []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from functools import cached_property
 from itertools import chain
-from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.model import Kind
 from ...base.printable import UserData
@@ -70,7 +70,7 @@ class Holders:
         """By the kind's number, of the blocks that were swept."""
         blocks: dict[int, Counter[Optional[Owner]]] = {}
         sizes: dict[int, Counter[Optional[Owner]]] = {}
-        for kind, number in placed(self.search, live):
+        for number, kind in live.typed():
             owner = self._owners.get(self._whose[number])
             blocks.setdefault(kind, Counter())[owner] += 1
             sizes.setdefault(kind, Counter())[owner] += self.search.blocks.sizes[number]
@@ -84,7 +84,7 @@ class Holders:
     def retained(self, live: NamedLiveBlocks) -> Mapping[int, int]:
         """By the kind's number: what its blocks take with all that they alone lead to; empty where that is not told."""
         kinds = array("i", [NONE]) * len(self.search.blocks)
-        for kind, number in placed(self.search, live):
+        for number, kind in live.typed():
             kinds[number] = kind
         return retained(self.search, kinds) or {}
 
@@ -92,25 +92,7 @@ class Holders:
 def kinds_of_all(search: ImageSearch) -> list[Optional[Kind]]:
     """What each live block is."""
     live = live_kinds(search.session)
-    kinds: list[Optional[Kind]] = [None] * len(search.blocks)
-    for kind, number in placed(search, live):
-        kinds[number] = live.kinds[kind]
-    return kinds
-
-
-def placed(search: ImageSearch, live: NamedLiveBlocks) -> Iterator[tuple[int, int]]:
-    """(kind, number) of each block: both sweeps met them in the order of their addresses."""
-    starts, header = search.blocks.starts, search.session.layout.header
-    for heap in live.heaps:
-        number = bisect_left(starts, heap.heap.address)
-        for chunk, _, _, kind in live.blocks(heap):
-            if kind != NONE and number < len(starts) and starts[number] == chunk + header:
-                yield kind, number
-                number += 1
-    for block, kind in live.mmapped:
-        number = search.blocks.find(block.chunk + header)
-        if number >= 0:
-            yield kind, number
+    return [live.kinds[kind] if kind != NONE else None for kind in live.numbers]
 
 
 ON_A_STACK = ("stack", "register")
