@@ -96,6 +96,7 @@ def _library() -> Any:
         if interface != INTERFACE:
             raise NoEngineError(f"its interface is {interface}, and {INTERFACE} is needed: {path}", how)
         library.arenascope_close.restype = library.arenascope_graph_close.restype = None
+        library.arenascope_types_close.restype = None
     except (OSError, AttributeError) as error:
         raise NoEngineError(f"it cannot be loaded: {error}", how) from error
     return library
@@ -1017,3 +1018,93 @@ class Ownership(NamedTuple):
     rows: Sequence[OwnerRow]
     jointly: Sequence[tuple[Sequence[int], int]]
     """Groups of owners that lead to most together, and the bytes that nobody else leads to; the largest first."""
+
+
+class TypesQuestion:
+    """What the engine is asked about debug information: numbers, and text whose lengths are among them."""
+
+    def __init__(self) -> None:
+        self.numbers = array("q")
+        self.text = bytearray()
+
+    def number(self, number: int) -> None:
+        """Adds a number, or an address of 64 bits."""
+        self.numbers.append(number - (1 << 64) if number >= 1 << 63 else number)
+
+    def string(self, text: bytes) -> None:
+        self.number(len(text))
+        self.text += text
+
+    def strings(self, texts: Sequence[bytes]) -> None:
+        self.number(len(texts))
+        for each in texts:
+            self.string(each)
+
+
+NOTHING = -(1 << 63)
+"""A number in such questions and answers that is none."""
+
+
+class TypesAnswer:
+    """What the engine answers: each method reads what comes next."""
+
+    def __init__(self, numbers: memoryview, text: memoryview) -> None:
+        self._numbers, self._text = numbers.tolist(), text
+        self._at = self._from = 0
+
+    @property
+    def has_more(self) -> bool:
+        return self._at < len(self._numbers)
+
+    def number(self) -> int:
+        self._at += 1
+        found: int = self._numbers[self._at - 1]
+        return found
+
+    def option(self) -> Optional[int]:
+        found = self.number()
+        return None if found == NOTHING else found
+
+    def size(self) -> int:
+        return self.number() & (1 << 64) - 1
+
+    def string(self) -> str:
+        start = self._from
+        self._from += self.number()
+        return bytes(self._text[start : self._from]).decode("utf-8", "replace")
+
+    def numbers(self) -> list[int]:
+        rest = self._numbers[self._at :]
+        self._at += len(rest)
+        return rest
+
+
+class EngineTypes(_Owned):
+    """Types and variables of a program, from the debug information in files of its modules."""
+
+    def __init__(self, modules: TypesQuestion, size: int, stop_if_asked: Callable[[], None] = lambda: None) -> None:
+        """`modules` as arenascope_types_read has them; `size`: about how many bytes of debug information there are."""
+        library = _library()
+        import ctypes  # which is there, or there would be no library
+
+        pointer = ctypes.c_void_p()
+        _checked(library.arenascope_types_open(ctypes.byref(pointer)))
+        super().__init__(pointer, library.arenascope_types_close, stop_if_asked)
+        call = _Call()
+        self._run("types_read", call.table(modules.numbers), call.table(modules.text), CONTROL, size=size)
+
+    def ask(self, kind: str, *about: Union[int, str, TypesQuestion]) -> TypesAnswer:
+        """Asks arenascope_types_KIND: numbers are of 64 bits, texts and questions tables."""
+        import ctypes
+
+        call, given = _Call(), _Given(2)
+        words: list[Any] = []
+        for each in about:
+            if isinstance(each, TypesQuestion):
+                words += [call.table(each.numbers), call.table(each.text)]
+            elif isinstance(each, str):
+                words.append(call.table(bytearray(each.encode("utf-8", "replace"))))
+            else:
+                words.append(ctypes.c_uint64(each & (1 << 64) - 1))
+        self._call(f"types_{kind}", *words, given.argument)
+        return TypesAnswer(given.view("q"), given.view("B", at=1))

@@ -5,7 +5,7 @@ use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use object::read::{CompressionFormat, Object, ObjectSection, ObjectSegment, ReadCache};
+use object::read::{CompressionFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 use crate::failure::{with_room, Result};
 
@@ -43,6 +43,15 @@ pub struct Link {
     pub name: Vec<u8>,
     /// Empty: it says none.
     pub build_id: Vec<u8>,
+}
+
+/// A symbol that other files of the module can use.
+pub struct GlobalSymbol {
+    pub address: u64,
+    /// The hash of its name.
+    pub name: u64,
+    /// Whether other modules can use it, too.
+    pub is_exported: bool,
 }
 
 pub struct Binary {
@@ -114,10 +123,6 @@ impl Binary {
         Some(made)
     }
 
-    pub fn has(&self, name: &str) -> bool {
-        self.find(name).is_some()
-    }
-
     fn find(&self, name: &str) -> Option<&Section> {
         // compressed in the old way a section is called so
         let old = |other: &str| other.strip_prefix(".z") == name.strip_prefix('.');
@@ -127,6 +132,24 @@ impl Binary {
     /// How many bytes a section has in memory; 0: none.
     pub fn size_of(&self, name: &str) -> u64 {
         self.find(name).map_or(0, |each| each.inflated)
+    }
+
+    /// Its global symbols, in order, each name once at an address.
+    pub fn global_symbols(&self, hash: impl Fn(&[u8]) -> u64) -> Vec<GlobalSymbol> {
+        let Ok(file) = self.file.try_clone() else { return Vec::new() };
+        let cache = ReadCache::new(file);
+        let Ok(parsed) = object::read::File::parse(&cache) else { return Vec::new() };
+        let exported = parsed.dynamic_symbols().map(|each| (each, true));
+        let all = exported.chain(parsed.symbols().map(|each| (each, false)));
+        let mut found: Vec<GlobalSymbol> = all
+            .filter(|(each, _)| each.is_global() && each.is_definition())
+            .filter_map(|(each, is_exported)| {
+                Some(GlobalSymbol { address: each.address(), name: hash(each.name_bytes().ok()?), is_exported })
+            })
+            .collect();
+        found.sort_unstable_by_key(|each| (each.address, each.name, !each.is_exported));
+        found.dedup_by_key(|each| (each.address, each.name));
+        found
     }
 
     /// None: there is none, or the file is cut or damaged.

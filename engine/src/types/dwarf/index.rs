@@ -81,6 +81,9 @@ struct Part {
     met: HashSet<(u64, u64)>,
 }
 
+/// In place of the hash of built-in types' names, which compilers write differently.
+pub(super) const BASE: u64 = 1;
+
 /// The hash of a name in what `outer` is the hash of: without template arguments, which are spelled in many ways.
 pub(super) fn path(outer: u64, name: &[u8]) -> u64 {
     hashed(outer ^ 0x9e37_79b9_7f4a_7c15, head(name))
@@ -135,6 +138,8 @@ struct Level {
     /// Its number among the scopes.
     scope: u32,
     path: u64,
+    /// The hash of its name with what is around it, template arguments included.
+    whole: u64,
     /// The number of the definition that it is.
     definition: Option<usize>,
     /// Whether another entry tells its name, or of one around it.
@@ -256,6 +261,9 @@ impl Scan<'_> {
         let outer: u64 =
             if has_prefixes(self.unit.language) { self.levels.last().map_or(0, |level| level.path) } else { 0 };
         let (mut inner, mut definition) = (outer, None);
+        let name = said.name.map_or(&b""[..], |name| name.slice());
+        // of a template's instances only the whole names differ
+        let whole = hashed(self.levels.last().map_or(0, |level| level.whole), name);
         match tag {
             dw::DW_TAG_namespace => inner = path(outer, said.name.map_or(NAMELESS, |name| name.slice())),
             dw::DW_TAG_variable => self.variable(die, said)?,
@@ -264,20 +272,21 @@ impl Scan<'_> {
                 let level = self.levels.last().filter(|level| level.depth + 1 == depth);
                 if let Some(definition) = level.and_then(|level| level.definition) {
                     let mark = &mut self.part.definitions[definition].1;
-                    *mark = hashed(mark.wrapping_add(said.place), said.name.map_or(b"", |name| name.slice()));
+                    *mark = hashed(mark.wrapping_add(said.place), name);
                 }
             }
             _ => {
                 inner = said.name.map_or(0, |name| path(outer, name.slice()));
                 let is_alias = tag == dw::DW_TAG_typedef;
                 let is_odd = said.specification || self.levels.last().is_some_and(|level| level.is_odd);
-                let mark = if is_alias { said.line } else { hashed(said.size, &said.line.to_le_bytes()) };
+                let mark = whole ^ said.line ^ said.size.rotate_left(32);
                 if said.is_declaration || !(is_alias || said.size > 0) {
                 } else if is_odd {
                     push(&mut self.part.odd, (die, mark))?;
                 } else if said.name.is_some() {
                     definition = Some(self.part.definitions.len());
-                    push(&mut self.part.definitions, (Named { path: inner, die }, mark))?;
+                    let path = if tag == dw::DW_TAG_base_type { BASE } else { inner };
+                    push(&mut self.part.definitions, (Named { path, die }, mark))?;
                 }
             }
         }
@@ -286,7 +295,7 @@ impl Scan<'_> {
             let scope = self.scopes.len() as u32;
             push(&mut self.scopes, Scope { at, end: u32::MAX, parent })?;
             let is_odd = said.specification || self.levels.last().is_some_and(|level| level.is_odd);
-            push(&mut self.levels, Level { depth, scope, path: inner, definition, is_odd })?;
+            push(&mut self.levels, Level { depth, scope, path: inner, whole, definition, is_odd })?;
         }
         Ok(())
     }
@@ -377,7 +386,12 @@ fn is_linked(address: u64) -> bool {
 fn matters(tag: DwTag) -> bool {
     let other = matches!(
         tag,
-        dw::DW_TAG_namespace | dw::DW_TAG_variable | dw::DW_TAG_subprogram | dw::DW_TAG_member | dw::DW_TAG_typedef
+        dw::DW_TAG_namespace
+            | dw::DW_TAG_variable
+            | dw::DW_TAG_subprogram
+            | dw::DW_TAG_member
+            | dw::DW_TAG_typedef
+            | dw::DW_TAG_base_type
     );
     other || is_type(tag)
 }

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use gimli::{constants as dw, AttributeValue, DwTag, Reader, UnitOffset};
 
 use super::index::is_type;
-use super::program::Program;
+use super::program::{Program, NOWHERE};
 use super::units::{Die, Entry, R};
 use crate::types::facts::{Argument, BitField, Form, TypeId, TypeSource};
+use crate::types::spelling::parts_of;
 
 const MOST_ARGUMENTS: usize = 64;
 
@@ -46,6 +47,11 @@ impl Members {
     }
 }
 
+/// A constant; compilers write what is below zero as such.
+pub(super) fn constant(value: &AttributeValue<R>) -> Option<i64> {
+    value.udata_value().map(|value| value as i64).or_else(|| value.sdata_value())
+}
+
 impl Program {
     /// The entries in one, as far as reading them is allowed.
     pub(super) fn read(&self, die: Die, mut each: impl FnMut(Die, DwTag)) {
@@ -67,6 +73,13 @@ impl Program {
             dw::DW_TAG_member => found.all.extend(self.member(child)),
             dw::DW_TAG_inheritance => found.all.extend(self.base(child)),
             dw::DW_TAG_template_type_parameter | dw::DW_TAG_template_value_parameter => found.parameters.push(child),
+            dw::DW_TAG_GNU_template_parameter_pack => {
+                self.read(child, |each, tag| {
+                    let is_one =
+                        tag == dw::DW_TAG_template_type_parameter || tag == dw::DW_TAG_template_value_parameter;
+                    found.parameters.extend(is_one.then_some(each));
+                });
+            }
             dw::DW_TAG_variant_part => parts.push(child),
             _ => {}
         });
@@ -159,7 +172,12 @@ impl Program {
         named.then(|| BitField { name: member.name.clone(), offset: place, size: member.bits, signed })
     }
 
-    pub(super) fn arguments(&self, members: &Members) -> Vec<Argument> {
+    /// A template's arguments. Where the compiler did not list them, those in front of the first that is no type.
+    pub(super) fn arguments(&self, members: &Members, name: &str) -> Vec<Argument> {
+        if members.parameters.is_empty() {
+            let texts = parts_of(name).map_or_else(Vec::new, |(_, texts)| texts).into_iter().take(MOST_ARGUMENTS);
+            return texts.map_while(|text| self.spelled_type(text)).map(Argument::Type).collect();
+        }
         let parameters = members.parameters.iter().take(MOST_ARGUMENTS);
         parameters
             .map(|each| {
@@ -167,30 +185,43 @@ impl Program {
                 if self.debug.tag(*each) == Some(dw::DW_TAG_template_type_parameter) {
                     return Argument::Type(of);
                 }
-                self.constant(*each, of).map_or(Argument::Other, Argument::Value)
+                self.constant(*each).map_or(Argument::Other, Argument::Value)
             })
             .collect()
     }
 
-    fn constant(&self, die: Die, of: TypeId) -> Option<i64> {
-        let value = self.debug.value(die, dw::DW_AT_const_value)?;
-        let is_signed = self.facts(of).is_ok_and(|facts| facts.signed);
-        match value {
-            AttributeValue::Sdata(value) => Some(value),
-            value if is_signed => value.sdata_value(),
-            value => value.udata_value().map(|value| value as i64).or(value.sdata_value()),
+    fn spelled_type(&self, text: &str) -> Option<TypeId> {
+        let text = text.trim_end();
+        if let Some(of) = text.strip_suffix("const").or_else(|| text.strip_suffix("volatile")) {
+            if of.ends_with([' ', '*', '&']) {
+                return self.spelled_type(of);
+            }
         }
+        if let Some(of) = text.strip_suffix('*') {
+            return Some(self.pointer(Form::Pointer, dw::DW_TAG_pointer_type, self.spelled_type(of)?, NOWHERE));
+        }
+        if let Some(of) = text.strip_suffix("&&") {
+            let target = self.spelled_type(of)?;
+            return Some(self.pointer(Form::Reference, dw::DW_TAG_rvalue_reference_type, target, NOWHERE));
+        }
+        if let Some(of) = text.strip_suffix('&') {
+            return Some(self.pointer(Form::Reference, dw::DW_TAG_reference_type, self.spelled_type(of)?, NOWHERE));
+        }
+        if text == "void" {
+            return Some(self.number(None));
+        }
+        self.by_name(text).ok().flatten().or_else(|| self.base_named(text))
+    }
+
+    fn constant(&self, die: Die) -> Option<i64> {
+        constant(&self.debug.value(die, dw::DW_AT_const_value)?)
     }
 
     pub(super) fn enumerators(&self, die: Die) -> Vec<(Rc<str>, i64)> {
         let mut found = Vec::new();
         self.read(die, |child, tag| {
             if tag == dw::DW_TAG_enumerator {
-                let value = match self.debug.value(child, dw::DW_AT_const_value) {
-                    Some(AttributeValue::Udata(value)) => Some(value as i64),
-                    Some(value) => value.sdata_value(),
-                    None => None,
-                };
+                let value = self.constant(child);
                 if let (Some(name), Some(value)) = (self.debug.name(child), value) {
                     found.push((name.into(), value));
                 }

@@ -3,7 +3,9 @@
 pub mod binary;
 pub mod files;
 pub mod index;
+pub mod interface;
 mod members;
 mod names;
 pub mod program;
 pub mod units;
+pub mod variables;

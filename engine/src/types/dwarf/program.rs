@@ -7,10 +7,11 @@ use std::rc::Rc;
 
 use gimli::{constants as dw, AttributeValue, DwTag};
 
-use super::index::{Code, Found, Index, Named};
-use super::members::Member;
+use super::index::{Code, Found, Index, Named, BASE};
+use super::members::{constant, Member};
 use super::names::{declaration, paths, Names};
 use super::units::{Debug, Die};
+use super::variables::{with_path, Externals};
 use crate::failure::{push, Control, Result};
 use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
 
@@ -24,6 +25,9 @@ const MOST_ENTRIES: u64 = 1 << 24;
 const BYTES_PER_ENTRY: u64 = 8;
 /// The most functions of a program whose structs are all listed.
 const MOST_FUNCTIONS: usize = 1 << 15;
+
+/// Of what has no entry of its own.
+pub(super) const NOWHERE: Die = Die { unit: u32::MAX, at: 0 };
 
 /// What else there is of a type that has a number.
 #[derive(Clone, Copy)]
@@ -54,6 +58,7 @@ pub struct Program {
     by_entry: RefCell<HashMap<Die, TypeId>>,
     by_name: RefCell<HashMap<String, Option<TypeId>>>,
     facts: RefCell<HashMap<TypeId, Rc<Facts>>>,
+    pub(super) externals: RefCell<Option<Rc<Externals>>>,
     depth: Cell<u32>,
     pub(super) left: Cell<u64>,
 }
@@ -93,6 +98,7 @@ impl Program {
             by_entry: RefCell::default(),
             by_name: RefCell::default(),
             facts: RefCell::default(),
+            externals: RefCell::default(),
             depth: Cell::new(0),
             left: Cell::new(MOST_ENTRIES + bytes / BYTES_PER_ENTRY),
         };
@@ -165,16 +171,19 @@ impl Program {
     }
 
     fn void(&self) -> TypeId {
-        let nobody = Die { unit: u32::MAX, at: 0 };
-        self.add(Key::new(Form::Void).done(), "void".into(), Form::Void, 1, nobody, Body::Nothing)
+        self.add(Key::new(Form::Void).done(), "void".into(), Form::Void, 1, NOWHERE, Body::Nothing)
     }
 
     fn add(&self, key: (u64, u64), name: Rc<str>, form: Form, size: u64, of: Die, body: Body) -> TypeId {
         if let Some(number) = self.numbers.borrow().get(&key) {
             return *number;
         }
-        let language = self.debug.units.get(of.unit as usize).map_or(Language::Unknown, |unit| unit.language);
         let mut known = self.known.borrow_mut();
+        let language = match (body, self.debug.units.get(of.unit as usize)) {
+            (_, Some(unit)) => unit.language,
+            (Body::Target(Some(target)), None) => known[target as usize].language,
+            _ => Language::Unknown,
+        };
         let number = known.len() as TypeId;
         known.push(Known { name, form, size, signed: false, language, body });
         self.numbers.borrow_mut().insert(key, number);
@@ -281,10 +290,11 @@ impl Program {
         number
     }
 
-    fn pointer(&self, form: Form, tag: DwTag, target: TypeId, of: Die) -> TypeId {
+    pub(super) fn pointer(&self, form: Form, tag: DwTag, target: TypeId, of: Die) -> TypeId {
         let is_void = self.known.borrow()[target as usize].form == Form::Void;
         let target_told = if is_void { None } else { Some(target) };
-        let word = self.debug.units.get(of.unit as usize).map_or(8, |unit| unit.inner.header.address_size());
+        let unit = self.debug.units.get(of.unit as usize).or(self.debug.units.first());
+        let word = unit.map_or(8, |unit| unit.inner.header.address_size());
         let key = Key::new(form).add((tag.0, target)).done();
         self.add(key, "".into(), form, u64::from(word), of, Body::Target(target_told))
     }
@@ -309,7 +319,7 @@ impl Program {
     fn length(&self, range: Die) -> Option<u64> {
         let constant = |name| match self.debug.value(range, name)? {
             AttributeValue::Exprloc(_) | AttributeValue::UnitRef(_) => None,
-            value => value.sdata_value().filter(|value| *value < 0).map(|value| value as u64).or(value.udata_value()),
+            value => constant(&value).map(|value| value as u64),
         };
         if let Some(count) = constant(dw::DW_AT_count) {
             return Some(count);
@@ -355,7 +365,7 @@ impl Program {
         }
         // templates of several lambdas in a function have the same name
         if name.contains("<lambda(") {
-            key.add(self.arguments(&members));
+            key.add(self.arguments(&members, &name));
         }
         self.add(key.done(), name, form, size, kind, Body::Entry(kind))
     }
@@ -410,6 +420,21 @@ impl Program {
         self.add(key, name, Form::Enum, size, kind, Body::Entry(kind))
     }
 
+    /// The entries of types and typedefs that have this name.
+    fn definitions(&self, name: &str, mut each: impl FnMut(Die)) {
+        for index in &self.indexes {
+            for path in paths(name) {
+                with_path(&index.definitions, path).filter(|die| *self.name(*die) == *name).for_each(&mut each);
+            }
+        }
+    }
+
+    /// The built-in type of this name.
+    pub(super) fn base_named(&self, name: &str) -> Option<TypeId> {
+        let mut all = self.indexes.iter().flat_map(|index| with_path(&index.definitions, BASE));
+        all.find(|die| *self.name(*die) == *name).map(|die| self.number(Some(die)))
+    }
+
     fn describe(&self, of: TypeId) -> Option<Facts> {
         let known = self.known.borrow().get(usize::try_from(of).ok()?)?.clone();
         let mut facts = Facts::new(&known.name, known.form, known.size);
@@ -425,7 +450,7 @@ impl Program {
             Body::Entry(die) => {
                 let members = self.members(die);
                 facts.polymorphic = self.is_polymorphic(die);
-                facts.arguments = self.arguments(&members);
+                facts.arguments = self.arguments(&members, &known.name);
                 for each in &members.all {
                     let (Some(place), Some(of)) = (each.place, each.of) else { continue };
                     let is_tag = each.is_artificial && each.name.is_empty() && known.language == Language::Rust;
@@ -476,16 +501,11 @@ impl TypeSource for Program {
         // what is asked for its own sake while it is looked for has no answer yet
         self.by_name.borrow_mut().insert(name.to_owned(), None);
         let mut found = HashSet::new();
-        for index in &self.indexes {
-            for path in paths(name) {
-                let first = index.definitions.partition_point(|each| each.path < path);
-                for each in index.definitions[first..].iter().take_while(|each| each.path == path) {
-                    if *self.name(each.die) == *name && self.is_own_name(each.die) {
-                        found.insert(self.number(Some(each.die)));
-                    }
-                }
+        self.definitions(name, |die| {
+            if self.is_own_name(die) {
+                found.insert(self.number(Some(die)));
             }
-        }
+        });
         let number = if found.len() == 1 { found.into_iter().next() } else { None };
         self.by_name.borrow_mut().insert(name.to_owned(), number);
         Ok(number)
@@ -510,7 +530,7 @@ impl TypeSource for Program {
         if usize::try_from(of).map_or(true, |of| of >= self.known.borrow().len()) {
             return Ok(self.void());
         }
-        Ok(self.pointer(Form::Pointer, dw::DW_TAG_pointer_type, of, Die { unit: 0, at: 0 }))
+        Ok(self.pointer(Form::Pointer, dw::DW_TAG_pointer_type, of, NOWHERE))
     }
 
     fn structs(&self, of_program: bool) -> Result<Vec<(TypeId, u64)>> {

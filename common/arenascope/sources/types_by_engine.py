@@ -1,0 +1,248 @@
+"""Types from debug information that the engine reads, in files that are proven to be a program's modules."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import Counter
+from contextlib import suppress
+from functools import cached_property
+from typing import Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, get_args
+
+from ..base.errors import ArenascopeError
+from ..engine import NOTHING, EngineTypes, TypesAnswer, TypesQuestion
+from .debug_info_types import (
+    BitField,
+    Form,
+    Local,
+    SizedStruct,
+    StructField,
+    TemplateArgument,
+    ThreadLocal,
+    TypedVariable,
+    TypeFacts,
+)
+from .debugged_variables import function_name, plain_name
+from .elf.address_names import NamedSymbol
+from .elf.elf_file import INFORMATION, module_build_id, proven_files
+from .target import Region, SymbolPlace
+
+DEFAULT_BYTES = 64 << 20
+"""The default limit of bytes read."""
+DEBUG = (".debug_", ".zdebug_")
+FORMS: Sequence[Form] = get_args(Form)
+LANGUAGES = ("", "c", "c++", "rust")
+CACHE, CACHES, DEBUGINFOD = "DEBUGINFOD_CACHE_PATH", "XDG_CACHE_HOME", "debuginfod_client"
+
+
+class DescribedTarget(Protocol):
+    """A Target as far as types need one."""
+
+    sysroot: Optional[str]
+
+    def read(self, address: int, size: int) -> bytes: ...
+
+    def programs(self) -> list[Sequence[Region]]: ...
+
+    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]: ...
+
+    def symbol_at(self, address: int) -> Optional[NamedSymbol]: ...
+
+    def own_name(self, address: int) -> Optional[SymbolPlace]: ...
+
+    def thread_symbols(self) -> list[tuple[int, NamedSymbol]]: ...
+
+
+class _Module(NamedTuple):
+    """A module, and how much debug information its files have."""
+
+    region: Region
+    is_program: bool
+    build_id: str
+    files: Sequence[str]
+    size: int
+
+
+class TypesByEngine:
+    """The types of a core or a process."""
+
+    def __init__(self, target: DescribedTarget, folders: Sequence[str], most: Optional[int] = DEFAULT_BYTES) -> None:
+        """`folders` have separate debug files; with more than `most` bytes of debug information it answers nothing;
+        None: no limit."""
+        self._target, self._folders, self._most = target, folders, most
+        self._facts: dict[int, TypeFacts] = {}
+        self._variables: dict[int, Optional[TypedVariable]] = {}
+        """By the starts of symbols."""
+
+    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
+        symbols = {each: self._target.symbol_at(each) or self._own_symbol_at(each) for each in addresses}
+        new = {each.value: each for each in symbols.values() if each is not None and each.value not in self._variables}
+        for symbol, (name, type) in zip(new.values(), self._told([(NOTHING, each) for each in new.values()])):
+            self._variables[symbol.value] = TypedVariable(name, symbol.value, type) if type is not None else None
+        found: dict[int, TypedVariable] = {}
+        for address, covering in symbols.items():
+            variable = self._variables[covering.value] if covering is not None else None
+            if variable is not None and covering is not None:
+                size = covering.size or self.facts(variable.type).size
+                if address - variable.address < size:
+                    found[address] = variable
+        return found
+
+    def _own_symbol_at(self, address: int) -> Optional[NamedSymbol]:
+        """Returns the debugger's symbol, if no file is available here."""
+        place = self._target.own_name(address)
+        return NamedSymbol(address - place.offset, 0, place.name) if place is not None else None
+
+    def _told(self, symbols: Sequence[tuple[int, NamedSymbol]]) -> Iterator[tuple[str, Optional[int]]]:
+        """Yields names and types of the variables that symbols stand for, each with its module's first address if it is
+        thread-local."""
+        question = TypesQuestion()
+        for base, symbol in symbols:
+            question.number(base)
+            question.number(symbol.value)
+            question.number(symbol.size)
+            question.string(symbol.text.encode("utf-8", "replace"))
+        answer = self._engine.ask("variables", question) if symbols and self._engine is not None else None
+        for _, symbol in symbols if answer is not None else ():
+            type = answer.option() if answer is not None else None
+            plain = plain_name(symbol.text)
+            if answer is not None and type is not None:
+                own, function = answer.string(), answer.string()
+                # in C++ a static variable's symbol has its function's name
+                plain = f"{function_name(function)}::{own}" if function and "::" not in plain else plain
+            yield plain, type
+
+    def thread_variables(self) -> Sequence[TypedVariable]:
+        """Returns none: thread_locals() has them."""
+        return ()
+
+    def thread_locals(self) -> Sequence[ThreadLocal]:
+        symbols = self._target.thread_symbols()
+        met = Counter((base, plain_name(symbol.text)) for base, symbol in symbols)
+        symbols = [(base, symbol) for base, symbol in symbols if met[base, plain_name(symbol.text)] == 1]
+        return [
+            ThreadLocal(name, base, symbol.value, type)
+            for (base, symbol), (name, type) in zip(symbols, self._told(symbols))
+            if type is not None
+        ]
+
+    def locals(self) -> Sequence[Local]:
+        return ()
+
+    def facts(self, type: int) -> TypeFacts:
+        if type not in self._facts:
+            answer = self._engine.ask("facts", type) if self._engine is not None else None
+            self._facts[type] = _facts(answer) if answer is not None else TypeFacts("", "other", 0)
+        return self._facts[type]
+
+    def by_name(self, name: str) -> Optional[int]:
+        return self._engine.ask("by_name", name).option() if self._engine is not None else None
+
+    def classes_at(self, code: int) -> Sequence[int]:
+        return self._engine.ask("classes_at", code).numbers() if self._engine is not None else ()
+
+    def pointer_to(self, type: int) -> int:
+        return self._engine.ask("pointer_to", type).number() if self._engine is not None else -1
+
+    def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
+        answer = self._engine.ask("structs", int(of_program)) if self._engine is not None else None
+        while answer is not None and answer.has_more:
+            yield SizedStruct(answer.number(), answer.size())
+
+    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
+        if self._engine is None:
+            return ()
+        return self._engine.ask("structs_of_source_file", code, least, most).numbers()
+
+    def without(self) -> Sequence[str]:
+        described = set()
+        if self._engine is not None:
+            answer = self._engine.ask("described")
+            count = answer.number()
+            described = {each.region.path for each, _ in zip(self._modules, range(count)) if answer.number()}
+        return [*{run[0].path: None for run in self._target.programs() if run[0].path not in described}]
+
+    @property
+    def unread(self) -> int:
+        """Returns the bytes of debug information if there is too much to be read unasked; 0: it is read."""
+        size = sum(each.size for each in self._modules)
+        return size if self._most is not None and size > self._most else 0
+
+    @cached_property
+    def _engine(self) -> Optional[EngineTypes]:
+        if self.unread or not self._modules:
+            return None
+        question = TypesQuestion()
+        question.number(int(self._follows))
+        question.strings([os.fsencode(each) for each in self._folders])
+        question.string(os.fsencode(_downloaded()) if self._follows else b"")
+        question.number(len(self._modules))
+        for each in self._modules:
+            question.number(each.region.start)
+            question.number(int(each.is_program))
+            question.number(int(each.region.finds_malloc))
+            question.string(bytes.fromhex(each.build_id))
+            question.strings([os.fsencode(path) for path in each.files])
+        return EngineTypes(question, sum(each.size for each in self._modules))
+
+    @property
+    def _follows(self) -> bool:
+        """Tells whether files that the modules' files name are opened: not with --sysroot, nor if one of them is
+        another user's."""
+        return self._target.sysroot is None and all(_is_own(path) for each in self._modules for path in each.files)
+
+    @cached_property
+    def _modules(self) -> Sequence[_Module]:
+        """Returns the modules with files. Without a build-id nothing proves that a file is a module's."""
+        found = []
+        for number, run in enumerate(self._target.programs()):
+            build_id = module_build_id(self._target.read, run[0].start)
+            paths = self._target.symbol_files(run[0], build_id) if build_id is not None else ()
+            files, size = list[str](), 0
+            for file in proven_files(paths, build_id or ""):
+                files.append(file.name)
+                with suppress(ArenascopeError, struct.error):
+                    sizes = {each.name: each.size for each in file.sections if each.name.startswith(DEBUG)}
+                    size = max(size, sum(sizes.values()) if sizes.keys() & {*INFORMATION} else 0)
+            if files:
+                found.append(_Module(run[0], not number, build_id or "", files, size))
+        return found
+
+
+def _facts(answer: TypesAnswer) -> TypeFacts:
+    return TypeFacts(
+        name=answer.string(),
+        form=FORMS[answer.number()],
+        size=answer.size(),
+        target=answer.option(),
+        length=answer.option(),
+        fields=[_field(answer) for _ in range(answer.number())],
+        arguments=[TemplateArgument(answer.option(), answer.option()) for _ in range(answer.number())],
+        polymorphic=bool(answer.number()),
+        signed=bool(answer.number()),
+        enumerators={answer.string(): answer.number() for _ in range(answer.number())},
+        language=LANGUAGES[answer.number()],
+        bits=[
+            BitField(answer.string(), answer.size(), answer.size(), bool(answer.number()))
+            for _ in range(answer.number())
+        ],
+        tag=next((_field(answer) for _ in range(answer.number())), None),
+    )
+
+
+def _field(answer: TypesAnswer) -> StructField:
+    return StructField(answer.string(), answer.size(), answer.number(), bool(answer.number()))
+
+
+def _is_own(path: str) -> bool:
+    """Tells whether it is the user's or root's."""
+    try:
+        return os.stat(path).st_uid in (0, os.geteuid())
+    except OSError:
+        return False
+
+
+def _downloaded() -> str:
+    """Returns the folder where debuginfod's clients keep what they have downloaded; nothing is downloaded."""
+    caches = os.environ.get(CACHES) or os.path.expanduser("~/.cache")
+    return os.environ.get(CACHE) or os.path.join(caches, DEBUGINFOD)
