@@ -411,10 +411,10 @@ impl Layouts {
     fn put(&self, layout: &mut FlatType, of: TypeId, at: &Place) -> Result<()> {
         let facts = self.types.facts(of)?;
         let left = self.members_left.get();
+        self.members_left.set(left.saturating_sub(1));
         if at.depth > DEEPEST || layout.parts() >= MOST_SLOTS || left == 0 {
             return Ok(());
         }
-        self.members_left.set(left - 1);
         match facts.form {
             Form::Pointer | Form::Reference => layout.slots.extend(self.slot(&facts, at)?),
             Form::Integer | Form::Character => {
@@ -440,7 +440,7 @@ impl Layouts {
                 } else if facts.form == Form::Union {
                     self.put_union(layout, &facts, at)?;
                 } else {
-                    for field in &facts.fields {
+                    for field in facts.fields.iter().take_while(|_| self.members_left.get() > 0) {
                         let inner = self.types.facts(field.of)?;
                         // what would lie outside contradicts itself
                         if facts.size.checked_sub(inner.size).is_some_and(|most| field.offset <= most) {
@@ -491,7 +491,7 @@ impl Layouts {
     fn put_union(&self, layout: &mut FlatType, facts: &Facts, at: &Place) -> Result<()> {
         let mut layouts = Vec::new();
         let within = Place { offset: 0, ..at.clone() };
-        for field in &facts.fields {
+        for field in facts.fields.iter().take_while(|_| self.members_left.get() > 0) {
             let mut inner = FlatType::new(field.of, facts);
             self.put(&mut inner, field.of, &within.member(field, &*self.types.facts(field.of)?))?;
             if inner.leads_on() {

@@ -317,14 +317,19 @@ impl<'a> Memory<'a> {
 
     /// An unsigned number of 1 to 8 bytes.
     pub fn number(&self, address: u64, size: u64) -> Option<u64> {
-        let little = self.is_little();
-        let mut number = [0; 8];
-        let bytes = number.get_mut(..size as usize)?;
-        if !self.bytes(address, bytes) {
+        let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        let sum = |bytes: &[u8]| match self.is_little() {
+            true => bytes.iter().rev().fold(0, add),
+            false => bytes.iter().fold(0, add),
+        };
+        if !(1..=8).contains(&size) {
             return None;
         }
-        let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-        Some(if little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) })
+        self.with(address, size, sum).or_else(|| {
+            let mut apart = [0; 8];
+            let bytes = &mut apart[..size as usize];
+            self.bytes(address, bytes).then(|| sum(bytes))
+        })
     }
 
     /// The live block that begins there, if malloc gives it for exactly this size. The chunk may be larger by as much as

@@ -471,12 +471,17 @@ pub fn places<const N: usize>(types: &TypeTable, of: TypeId, paths: [&str; N]) -
     Ok(Some(found))
 }
 
+/// Of the members that are looked at yet, those of one type: nested types have 2^n.
+pub fn pay(left: &mut u32, facts: &Facts) {
+    *left = left.saturating_sub(facts.fields.len() as u32 + 1);
+}
+
 fn member(types: &TypeTable, of: TypeId, name: &str, deep: u32, left: &mut u32) -> Result<Option<Member>> {
     if deep == 0 || *left == 0 {
         return Ok(None);
     }
-    *left -= 1;
     let facts = types.facts(of)?;
+    pay(left, &facts);
     if let Some(field) = facts.fields.iter().find(|field| &*field.name == name && !field.is_base) {
         return Ok(Some(Member { offset: field.offset, of: field.of }));
     }
@@ -515,7 +520,7 @@ fn descend(
     if deep == 0 || *left == 0 || !enters(&facts) {
         return Ok(None);
     }
-    *left -= 1;
+    pay(left, &facts);
     for field in &facts.fields {
         if let Some(inner) = descend(types, field.of, is_it, enters, deep - 1, left)? {
             return Ok(Some(inner.within(field.offset)));
@@ -593,7 +598,7 @@ fn aligned(types: &TypeTable, of: TypeId, deep: u32, left: &mut u32) -> Result<u
     let (facts, word) = (types.facts(of)?, types.word());
     let is_struct = matches!(facts.form, TypeForm::Struct | TypeForm::Union);
     if deep > 0 && *left > 0 {
-        *left -= 1;
+        pay(left, &facts);
         if is_struct && !facts.fields.is_empty() {
             let mut most = 1;
             for field in &facts.fields {

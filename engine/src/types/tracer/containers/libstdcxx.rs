@@ -991,8 +991,8 @@ fn begins_with_pointer(types: &TypeTable, of: TypeId, deep: u32, left: &mut u32)
     if facts.form == Form::Pointer || deep == 0 {
         return Ok(facts.form == Form::Pointer);
     }
+    pay(left, &facts);
     for field in facts.fields.iter().filter(|field| field.offset == 0) {
-        *left = left.saturating_sub(1);
         if *left > 0 && begins_with_pointer(types, field.of, deep - 1, left)? {
             return Ok(true);
         }

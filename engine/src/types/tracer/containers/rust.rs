@@ -280,7 +280,7 @@ impl Within<'_> {
         if facts.size == 0 || at.offset >= self.to || end <= self.from || found.len() > 1 || self.left.get() == 0 {
             return Ok(());
         }
-        self.left.set(self.left.get() - 1);
+        self.left.set(self.left.get().saturating_sub(facts.fields.len() as u32 + 1));
         if facts.form != Form::Struct {
             return push(found, at);
         }
