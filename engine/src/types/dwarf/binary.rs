@@ -5,9 +5,9 @@ use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use object::read::{CompressionFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
+use object::read::{CompressionFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolIndex};
 
-use crate::failure::{with_room, Result};
+use crate::failure::{push, with_room, Result};
 
 /// Opening a FIFO does not wait for who writes to it.
 const O_NONBLOCK: i32 = 0o4000;
@@ -175,6 +175,43 @@ impl Binary {
             Packed::Zstd => inflated(&raw, section.inflated, false)?,
         };
         Ok(bytes.map(|bytes| Contents { bytes, address: section.address }))
+    }
+
+    /// Fills `to` with what was linked for an address on; false where the file has no such bytes.
+    pub fn read_linked(&self, address: u64, to: &mut [u8]) -> bool {
+        let has = |section: &&Section| {
+            let within = address.checked_sub(section.address).filter(|_| section.address > 0);
+            let rest = within.and_then(|within| section.size.checked_sub(within));
+            matches!(section.packed, Packed::No) && rest.is_some_and(|rest| rest >= to.len() as u64)
+        };
+        let Some(section) = self.sections.iter().find(has) else { return false };
+        let place = section.offset.checked_add(address - section.address);
+        place.is_some_and(|place| self.file.read_exact_at(to, place).is_ok())
+    }
+
+    /// The addresses that symbols were linked for, in order, each with the symbol's number.
+    pub fn symbols(&self) -> Vec<(u64, u32)> {
+        let mut found = Vec::new();
+        self.parsed(|file| {
+            for each in file.symbols().filter(|each| each.is_definition() && each.address() != 0) {
+                if push(&mut found, (each.address(), each.index().0 as u32)).is_err() {
+                    break;
+                }
+            }
+            Some(())
+        });
+        found.sort_unstable();
+        found
+    }
+
+    pub fn symbol_name(&self, number: u32) -> Option<String> {
+        self.parsed(|file| Some(file.symbol_by_index(SymbolIndex(number as usize)).ok()?.name().ok()?.to_owned()))
+    }
+
+    fn parsed<T>(&self, look: impl FnOnce(&object::read::File<'_, &ReadCache<File>>) -> Option<T>) -> Option<T> {
+        let cache = ReadCache::new(self.file.try_clone().ok()?);
+        let parsed = object::read::File::parse(&cache).ok()?;
+        look(&parsed)
     }
 }
 

@@ -117,6 +117,7 @@ impl Debug {
             is_program: given.is_program,
             is_libc: given.is_libc,
             own: None,
+            others: Vec::new(),
             is_described: described.is_some(),
             described_in: described.map_or_else(PathBuf::new, |at| files[at].path.clone()),
         });
@@ -140,6 +141,7 @@ impl Debug {
             }
         }
         self.modules[number as usize].own = files.pop();
+        self.modules[number as usize].others = files;
         Ok(())
     }
 

@@ -51,6 +51,8 @@ pub struct Module {
     pub is_libc: bool,
     /// Its own file, for unwinding.
     pub own: Option<Binary>,
+    /// Files with more of its debug information and symbols.
+    pub others: Vec<Binary>,
     /// Whether there is debug information of it.
     pub is_described: bool,
     /// The file that has this, which is opened again for tables of lines.

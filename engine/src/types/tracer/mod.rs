@@ -7,6 +7,7 @@ mod enclosing;
 pub mod layouts;
 mod lost;
 pub mod memory;
+pub mod modules;
 pub mod names;
 pub mod objects;
 pub mod rules;

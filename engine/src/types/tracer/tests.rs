@@ -155,7 +155,7 @@ impl Program {
     /// A variable with these words.
     fn variable(&mut self, name: &str, of: TypeId, words: &[u64]) {
         self.heap.put(self.end, words);
-        self.starts.push(Start { label: name.into(), of, place: Some(self.end), ..Start::default() });
+        self.starts.push(Start { place: Some(self.end), ..Start::new(name, of) });
         self.end += words.len() as u64 * WORD;
     }
 
@@ -619,8 +619,8 @@ fn a_lost_local_is_found_where_its_structure_proves_it() {
         let block = program.malloc(24, &[1, first, count]);
         let other = program.malloc(24, &[GARBAGE]);
         let words = vec![other, block, last];
-        let (label, of) = ("main(): book (place unknown)".into(), types.to(book));
-        program.starts.push(Start { label, of, frame: Some(0), code: 1, words, ..Start::default() });
+        let start = Start::new("main(): book (place unknown)", types.to(book));
+        program.starts.push(Start { frame: Some(0), code: 1, words, ..start });
         if odd {
             // the function's file has another struct that is proven as well
             let alike = types.structure("alike", 24, &[("n", 0, program.long), ("orders", 8, chain)]);
@@ -642,8 +642,8 @@ fn a_local_that_may_not_be_set_has_to_be_proven() {
     let below = program.malloc(40, &[]);
     let (proven, empty) = (program.malloc(24, &[below]), program.malloc(24, &[]));
     for (label, value) in [("proven", proven), ("empty", empty)] {
-        let of = types.to(table);
-        program.starts.push(Start { label: label.into(), of, value: Some(value), frame: Some(1), ..Start::default() });
+        let start = Start::new(label, types.to(table));
+        program.starts.push(Start { value: Some(value), frame: Some(1), ..start });
     }
     let found = program.trace();
     assert_eq!((found.sure(proven), found.text(empty)), ("table", ""));

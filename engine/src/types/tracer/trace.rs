@@ -39,7 +39,7 @@ const CHAIN: usize = 256;
 const LEVELS: usize = Strength::Field as usize + 1;
 
 /// A variable from which types are followed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Start {
     /// "cache::table", "main(): book".
     pub label: Rc<str>,
@@ -52,6 +52,12 @@ pub struct Start {
     /// Of one that was optimised out: where its function goes on, and the words that may be it.
     pub code: u64,
     pub words: Vec<u64>,
+}
+
+impl Start {
+    pub fn new(label: &str, of: TypeId) -> Start {
+        Start { label: label.into(), of, place: None, value: None, frame: None, code: 0, words: Vec::new() }
+    }
 }
 
 /// Of each live block, by its number: its name, how strong the claim is, and the way to it.
