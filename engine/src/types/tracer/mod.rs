@@ -10,6 +10,7 @@ pub mod memory;
 pub mod modules;
 pub mod names;
 pub mod objects;
+pub mod rows;
 pub mod rules;
 #[cfg(test)]
 mod tests;

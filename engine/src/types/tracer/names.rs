@@ -19,7 +19,7 @@ pub const NO_LEVEL: u8 = u8::MAX;
 /// In place of a parent: the block's own vtable told what it is.
 pub const NOBODY: i32 = i32::MIN;
 /// At the end of a step: the block has an element of a container, or several from this one on.
-const ELEMENT: &str = "[#]";
+pub const ELEMENT: &str = "[#]";
 /// What is behind them is called "...".
 const MOST_STEPS: usize = (1 << 16) - 1;
 const MOST_TEXTS: usize = 1 << 20;

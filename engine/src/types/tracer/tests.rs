@@ -12,6 +12,7 @@ use super::layouts::{Layouts, TypeTable};
 use super::memory::tests::{Heap, DATA, GARBAGE, WORD};
 use super::memory::Memory;
 use super::names::{BlockName, NameForm, CONTESTED, NONE};
+use super::rows::{rows, Elements, Known, Row, RowForm};
 use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use super::trace::{Start, Tracer};
 use crate::failure::{Control, Failure, Result};
@@ -165,7 +166,7 @@ impl Program {
         block
     }
 
-    fn trace(&self) -> Found {
+    fn look<R>(&self, look: impl FnOnce(&Memory, &mut Tracer) -> R) -> R {
         let rows: Vec<RuleRow> = self.rules.iter().map(|(row, _)| *row).collect();
         let members: Vec<Rc<str>> = self.rules.iter().map(|(_, member)| (*member).into()).collect();
         let rules = Rules::new(&rows, &members, &self.conditions).unwrap();
@@ -178,6 +179,12 @@ impl Program {
             let mut tracer = Tracer::new(memory, layouts, &modules, Rc::new(rules), &control).unwrap();
             tracer.trace(&self.starts).unwrap();
             assert!(!tracer.named.name.contains(&CONTESTED));
+            look(memory, &mut tracer)
+        })
+    }
+
+    fn trace(&self) -> Found {
+        self.look(|memory, tracer| {
             let contradicted = tracer.contradicted().unwrap();
             let named = std::mem::take(&mut tracer.named);
             Found {
@@ -194,6 +201,16 @@ impl Program {
                 contradicted,
                 damaged: tracer.objects.damaged.values().sum(),
             }
+        })
+    }
+
+    /// The containers of each way.
+    fn rows(&self) -> Vec<Row> {
+        self.look(|memory, tracer| {
+            let (layouts, names) = (&tracer.objects.layouts, &tracer.objects.names);
+            let (names, steps) = (&names.names, &names.steps.all);
+            let known = Known { memory, layouts, named: &tracer.named, names, steps, starts: &self.starts };
+            rows(known, &Control::default()).unwrap()
         })
     }
 }
@@ -752,4 +769,90 @@ fn a_call_that_is_stopped_ends() {
         let mut tracer = Tracer::new(memory, layouts, &[], Rc::default(), &control).unwrap();
         assert_eq!(tracer.trace(&program.starts), Err(Failure::Stopped));
     });
+}
+
+/// Path, form, links, containers and elements: how many, in the largest one, buckets and the longest chain.
+fn shown(row: &Row) -> (&str, RowForm, Vec<&str>, u64, Elements) {
+    (&row.path, row.form, row.links.iter().map(|link| &**link).collect(), row.containers, row.elements)
+}
+
+fn counted(number: u64, largest: u64) -> Elements {
+    Elements { number, largest, ..Elements::default() }
+}
+
+#[test]
+fn lists_and_trees_are_counted_by_their_links() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = node(&types, "node", 40);
+    let leaf = types.structure("leaf", 24, &[]);
+    types.set(leaf, &[("left", 0, types.to(leaf)), ("right", 8, types.to(leaf))]);
+    let mut last = 0;
+    for _ in 0..5 {
+        last = program.malloc(40, &[last]);
+    }
+    let leaves: Vec<u64> = (0..4).map(|_| program.malloc(24, &[])).collect();
+    program.heap.put(leaves[0], &[leaves[1], leaves[2]]);
+    program.heap.put(leaves[2], &[0, leaves[3]]);
+    program.variable("list", types.to(node), &[last]);
+    program.variable("tree", types.to(leaf), &[leaves[0]]);
+    let rows = program.rows();
+    assert_eq!(shown(&rows[0]), ("list", RowForm::List, vec!["next"], 1, counted(5, 5)));
+    assert_eq!(shown(&rows[1]), ("tree", RowForm::Tree, vec!["left", "right"], 1, counted(4, 4)));
+    assert_eq!((rows.len(), rows[0].held_blocks, rows[0].held_bytes), (2, 5, 5 * 48));
+    assert_eq!((&*rows[0].of, &*rows[0].element, rows[0].certain), ("node", "node", true));
+}
+
+#[test]
+fn arrays_that_lead_to_chains_are_hash_tables() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = node(&types, "node", 40);
+    let mut heads = [0; 6];
+    for (at, length) in [(1, 4), (3, 1), (4, 2)] {
+        for _ in 0..length {
+            heads[at] = program.malloc(40, &[heads[at]]);
+        }
+    }
+    let table = program.malloc(6 * 8, &heads);
+    let other: Vec<u64> = (0..3).map(|_| program.malloc(40, &[])).collect();
+    let index = program.malloc(5 * 8, &[other[0], 0, other[1], other[2], 0]);
+    program.variable("table", types.to(types.to(node)), &[table]);
+    program.variable("index", types.to(types.to(node)), &[index]);
+    let rows = program.rows();
+    let chained = Elements { buckets: Some(6), longest_chain: Some(4), ..counted(7, 7) };
+    assert_eq!(shown(&rows[0]), ("table", RowForm::ChainedHashTable, vec!["next"], 1, chained));
+    assert_eq!(shown(&rows[1]), ("index", RowForm::Array, vec![], 1, counted(3, 3)));
+    assert_eq!((rows.len(), rows[0].sample, &*rows[0].element), (2, table, "node"));
+}
+
+#[test]
+fn an_array_of_lists_in_a_variable_is_a_hash_table() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = node(&types, "node", 40);
+    let lists = types.array(types.to(node), Some(3));
+    let second = program.malloc(40, &[]);
+    let (first, only) = (program.malloc(40, &[second]), program.malloc(40, &[]));
+    program.variable("lists", lists, &[first, 0, only]);
+    let rows = program.rows();
+    let chained = Elements { longest_chain: Some(2), ..counted(3, 3) };
+    assert_eq!(shown(&rows[0]), ("lists", RowForm::ChainedHashTable, vec!["next"], 1, chained));
+    assert_eq!(rows.len(), 1);
+}
+
+#[test]
+fn an_index_of_a_list_has_no_chains() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = node(&types, "node", 40);
+    let nodes: Vec<u64> = (0..4).map(|_| program.malloc(40, &[])).collect();
+    for pair in nodes.windows(2) {
+        program.heap.put(pair[0], &[pair[1]]);
+    }
+    let index = program.malloc(4 * 8, &[nodes[3], nodes[1], nodes[2], nodes[0]]);
+    program.variable("index", types.to(types.to(node)), &[index]);
+    program.variable("list", types.to(node), &[nodes[0]]);
+    let rows = program.rows();
+    assert!(rows.iter().all(|row| row.form != RowForm::ChainedHashTable), "{rows:?}");
 }

@@ -1,0 +1,800 @@
+//! The containers of a program by the way to them, with how many elements they have and what lies below them.
+//!
+//! Containers of libraries have proved themselves before the tracer took what they claim. What C programs write
+//! themselves is told by its form: an array, a struct that leads to its own kind (list, tree), an array of pointers to
+//! such (chained hash table). Their elements are counted by following the links, as some may have been reached in
+//! another way first.
+
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use super::claims::{Strength, PAIR};
+use super::layouts::{Layouts, TypeTable};
+use super::memory::Memory;
+use super::names::{BlockName, NameForm, ELEMENT, NOBODY, NONE};
+use super::trace::{Named, Start};
+use crate::failure::{filled, push, Control, Pace, Result};
+use crate::types::facts::{Form, TypeId};
+
+/// Patterns of one image.
+const MOST: usize = 1 << 14;
+/// Of so many containers in one row the longest chain is looked for.
+const FEW: usize = 1 << 14;
+/// So many pointers and nodes in each other are followed to the struct that they lead to.
+const DEEPEST: u32 = 8;
+/// Words of an array that are read at once.
+const PIECE: usize = 1 << 9;
+/// Behind the step to a hash table's buckets.
+const BUCKETS: &str = " (buckets)";
+/// No pattern: of a block that has no name.
+const UNKNOWN: u32 = u32::MAX;
+
+/// What is known of the live blocks of one image.
+pub struct Known<'a> {
+    pub memory: &'a Memory<'a>,
+    pub layouts: &'a Layouts,
+    pub named: &'a Named,
+    pub names: &'a [BlockName],
+    pub steps: &'a [Rc<str>],
+    pub starts: &'a [Start],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RowForm {
+    Container,
+    HashTable,
+    Array,
+    ChainedHashTable,
+    List,
+    Tree,
+}
+
+/// How many elements, and how they are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elements {
+    pub number: u64,
+    /// In one container.
+    pub largest: u64,
+    /// Of hash tables.
+    pub buckets: Option<u64>,
+    /// None: not a hash table, or too many of them.
+    pub longest_chain: Option<u64>,
+}
+
+/// All containers that are reached in one way.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub path: String,
+    /// Of lists, trees: of one element.
+    pub of: Rc<str>,
+    pub form: RowForm,
+    /// The members by which elements lead to each other, where the program links them itself.
+    pub links: BTreeSet<Rc<str>>,
+    /// Those that have blocks.
+    pub containers: u64,
+    pub elements: Elements,
+    /// With all that lies below them.
+    pub held_blocks: u64,
+    pub held_bytes: u64,
+    /// Where a block of the largest one begins.
+    pub sample: u64,
+    pub certain: bool,
+    /// The struct of the program's own that an element is, or leads to; "": none is known.
+    pub element: Rc<str>,
+}
+
+/// What holds most first.
+pub fn rows(known: Known, control: &Control) -> Result<Vec<Row>> {
+    let patterns = Patterns::new(&known, control)?;
+    let seen = filled(known.named.name.len().div_ceil(64), 0)?;
+    let mut rows = Rows { known, patterns, blocks: HashMap::new(), seen, control, found: Vec::new() };
+    rows.find_blocks()?;
+    for pattern in 0..rows.patterns.all.len() as u32 {
+        rows.of_libraries(pattern)?;
+        let chained = if rows.is_array(pattern)? {
+            let chained = rows.chained_below(pattern)?;
+            rows.array(pattern, chained)?;
+            chained
+        } else {
+            None
+        };
+        rows.linked(pattern, chained)?;
+    }
+    rows.found.sort_by(|one, other| (other.held_bytes, &one.path).cmp(&(one.held_bytes, &other.path)));
+    Ok(rows.found)
+}
+
+/// A step between blocks.
+struct Edge {
+    text: Rc<str>,
+    /// The step to the container that leads there; None: a pointer does.
+    container: Option<Rc<str>>,
+    /// Or it is a part of the container that has no elements.
+    is_element: bool,
+}
+
+impl Edge {
+    fn new(text: Rc<str>) -> Edge {
+        let is_word = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'_';
+        let part = text.strip_suffix(')').and_then(|rest| rest.rsplit_once(" ("));
+        let part = part.filter(|(_, word)| !word.is_empty() && word.bytes().all(is_word));
+        let element = text.strip_suffix(ELEMENT);
+        let container = element.or(part.map(|(container, _)| container)).map(Rc::from);
+        Edge { is_element: element.is_some(), container, text }
+    }
+}
+
+/// With "[]" in place of each "[3]".
+fn without_numbers(step: &str) -> String {
+    let (mut made, mut rest) = (String::new(), step);
+    while let Some(open) = rest.find('[') {
+        let (before, behind) = rest.split_at(open + 1);
+        let inside = behind.split(']').next().unwrap_or(behind);
+        let is_number = !inside.is_empty() && inside.bytes().all(|each| each.is_ascii_digit()) || inside == "...";
+        made.push_str(before);
+        rest = if is_number && inside.len() < behind.len() { &behind[inside.len()..] } else { behind };
+    }
+    made + rest
+}
+
+/// The blocks that are reached in one way and have one name.
+struct Pattern {
+    parent: Option<u32>,
+    edge: u32,
+    /// NONE: a variable.
+    name: u32,
+    text: String,
+    blocks: u64,
+    bytes: u64,
+    /// Of arrays those in use, of others one each.
+    elements: u64,
+    /// How many are the first of their container, or are not reached from the same struct.
+    begun: u64,
+    /// The elements of the largest container, and a block of it.
+    largest: u64,
+    sample: u32,
+    /// Of the weakest claim.
+    level: u8,
+    /// By which members the same struct is reached from itself, and how often.
+    again: Vec<(u32, u64)>,
+    /// One struct leads to several.
+    forks: bool,
+    below: Vec<u32>,
+}
+
+struct Patterns {
+    all: Vec<Pattern>,
+    /// By a block's number.
+    of: Vec<u32>,
+    edges: Vec<Edge>,
+    /// By a step's number.
+    edge_of: Vec<u32>,
+    /// Of names that say the same of a block's beginning one.
+    same: Vec<u32>,
+    /// By the pattern above, the edge and the name.
+    to: HashMap<[u32; 3], u32>,
+    roots: HashMap<(Rc<str>, TypeId), u32>,
+    /// A bit for each struct that leads to one of its own.
+    led: Vec<u64>,
+}
+
+impl Patterns {
+    fn new(known: &Known, control: &Control) -> Result<Patterns> {
+        let (named, count) = (known.named, known.named.name.len());
+        let mut edges = vec![Edge::new("".into())];
+        let mut numbers: HashMap<Rc<str>, u32> = HashMap::from([("".into(), 0)]);
+        let mut edge_of = Vec::new();
+        for step in known.steps {
+            let text: Rc<str> = without_numbers(step).into();
+            let number = *numbers.entry(text.clone()).or_insert(edges.len() as u32);
+            if number as usize == edges.len() {
+                push(&mut edges, Edge::new(text))?;
+            }
+            push(&mut edge_of, number)?;
+        }
+        let mut patterns = Patterns {
+            all: Vec::new(),
+            of: filled(count, UNKNOWN)?,
+            edges,
+            edge_of,
+            same: same_objects(known.names)?,
+            to: HashMap::new(),
+            roots: HashMap::new(),
+            led: filled(count.div_ceil(64), 0)?,
+        };
+        let (mut pace, mut way) = (Pace::new(control), Vec::new());
+        for block in 0..count {
+            pace.step()?;
+            // the way to it from where it is known
+            let mut each = block;
+            while known.name(each) != NONE && patterns.of[each] == UNKNOWN && way.len() <= count {
+                push(&mut way, each)?;
+                let Ok(parent) = usize::try_from(named.parent[each]) else { break };
+                each = parent;
+            }
+            while let Some(each) = way.pop() {
+                patterns.add(known, each)?;
+            }
+        }
+        Ok(patterns)
+    }
+
+    fn add(&mut self, known: &Known, block: usize) -> Result<()> {
+        let (named, parent) = (known.named, known.named.parent[block]);
+        let name = self.same[named.name[block] as usize];
+        let edge = self.edge_of[named.step[block] as usize];
+        let holder = usize::try_from(parent).ok();
+        let above = match holder.map(|holder| self.of[holder]).filter(|above| *above != UNKNOWN) {
+            Some(above) => above,
+            None => self.root(known, parent, name)?,
+        };
+        let number = match self.to.get(&[above, edge, name]) {
+            Some(number) => *number,
+            None => {
+                let number = self.reached(known, above, edge, name)?;
+                self.to.try_reserve(1)?;
+                self.to.insert([above, edge, name], number);
+                number
+            }
+        };
+        self.of[block] = number;
+        let (is_element, is_array) =
+            (self.edges[edge as usize].is_element, known.names[name as usize].form == NameForm::Array);
+        let mut elements = if is_array { u64::from(named.elements[block]) } else { 1 };
+        let pattern = &mut self.all[number as usize];
+        pattern.blocks += 1;
+        pattern.bytes += known.memory.size(block as u32);
+        if named.name[block] == name {
+            pattern.level = pattern.level.max(named.level[block]);
+        }
+        pattern.elements += elements;
+        if is_element {
+            pattern.begun += u64::from(named.number[block] == 0);
+            elements += u64::from(named.number[block]);
+        } else if let (Some(holder), true) = (holder, number == above) {
+            match pattern.again.iter_mut().find(|(each, _)| *each == edge) {
+                Some((_, count)) => *count += 1,
+                None => push(&mut pattern.again, (edge, 1))?,
+            }
+            let bit = 1 << (holder % 64);
+            pattern.forks |= self.led[holder / 64] & bit != 0;
+            self.led[holder / 64] |= bit;
+        } else {
+            pattern.begun += 1;
+        }
+        if elements > pattern.largest {
+            (pattern.largest, pattern.sample) = (elements, block as u32);
+        }
+        Ok(())
+    }
+
+    /// A variable; or, of what its own vtable told, its class.
+    fn root(&mut self, known: &Known, parent: i32, name: u32) -> Result<u32> {
+        let (label, of) = match known.start(parent) {
+            Some(start) => (start.label.clone(), start.of),
+            None => (format!("({})", known.names[name as usize].text).into(), TypeId::MIN),
+        };
+        if let Some(root) = self.roots.get(&(label.clone(), of)) {
+            return Ok(*root);
+        }
+        let root = self.make(None, 0, NONE, label.to_string())?;
+        self.roots.insert((label, of), root);
+        Ok(root)
+    }
+
+    fn reached(&mut self, known: &Known, above: u32, edge: u32, name: u32) -> Result<u32> {
+        if known.names[name as usize].form == NameForm::Object {
+            let mut again = Some(above);
+            while let Some(number) = again {
+                let pattern = &self.all[number as usize];
+                if pattern.name == name {
+                    return Ok(number);
+                }
+                again = pattern.parent;
+            }
+        }
+        if self.all.len() >= MOST {
+            // what is left belongs to what it was reached from
+            return Ok(above);
+        }
+        let pattern = &self.all[above as usize];
+        let text = format!("{}{}", pattern.text, known.step(pattern, &self.edges[edge as usize].text, Some(name))?);
+        let made = self.make(Some(above), edge, name, text)?;
+        push(&mut self.all[above as usize].below, made)?;
+        Ok(made)
+    }
+
+    fn make(&mut self, parent: Option<u32>, edge: u32, name: u32, text: String) -> Result<u32> {
+        let (again, below) = (Vec::new(), Vec::new());
+        let (blocks, bytes, elements, begun, largest) = (0, 0, 0, 0, 0);
+        let pattern = Pattern {
+            parent,
+            edge,
+            name,
+            text,
+            blocks,
+            bytes,
+            elements,
+            begun,
+            largest,
+            sample: 0,
+            level: 0,
+            again,
+            forks: false,
+            below,
+        };
+        push(&mut self.all, pattern)?;
+        Ok(self.all.len() as u32 - 1)
+    }
+}
+
+/// malloc leaves a block larger where the rest could be no chunk: "T and a tail" may be a T.
+fn same_objects(names: &[BlockName]) -> Result<Vec<u32>> {
+    let is_object = |name: &&BlockName| name.form == NameForm::Object && name.words;
+    let objects: HashMap<Option<TypeId>, u32> =
+        (0..).zip(names).filter(|(_, name)| is_object(name)).map(|(number, name)| (name.of, number)).collect();
+    let mut same = filled(names.len(), 0)?;
+    for ((number, name), same) in (0..).zip(names).zip(&mut same) {
+        let object = objects.get(&name.of).filter(|_| name.form == NameForm::Tail);
+        *same = object.copied().unwrap_or(number);
+    }
+    Ok(same)
+}
+
+impl Known<'_> {
+    fn types(&self) -> &TypeTable {
+        &self.layouts.types
+    }
+
+    /// NONE where it has none, or a contested one.
+    fn name(&self, block: usize) -> u32 {
+        let name = self.named.name[block];
+        if (name as usize) < self.names.len() {
+            name
+        } else {
+            NONE
+        }
+    }
+
+    fn start(&self, parent: i32) -> Option<&Start> {
+        usize::try_from(-1 - i64::from(parent)).ok().filter(|_| parent != NOBODY).and_then(|at| self.starts.get(at))
+    }
+
+    /// As a programmer writes it, from a block of that pattern on; `name`: of what it leads to.
+    fn step(&self, above: &Pattern, text: &str, name: Option<u32>) -> Result<String> {
+        let is_body = name.is_some_and(|name| self.names[name as usize].form == NameForm::Array);
+        let text = match text.strip_suffix(ELEMENT) {
+            Some(text) => format!("{text}{}", if is_body { "" } else { "[]" }),
+            None => text.to_owned(),
+        };
+        match text.strip_prefix('.') {
+            Some(member) if above.name != NONE && self.is_pointed_to(&self.names[above.name as usize])? => {
+                Ok(format!("->{member}"))
+            }
+            _ => Ok(text),
+        }
+    }
+
+    /// A node that a container makes up stands for its element; a control block for the object that lies in it.
+    fn is_pointed_to(&self, holder: &BlockName) -> Result<bool> {
+        let Some(of) = holder.of.filter(|_| holder.form != NameForm::Array) else { return Ok(false) };
+        if of >= 0 {
+            return Ok(true);
+        }
+        let facts = self.types().facts(of)?;
+        Ok(facts.fields.len() == 1 && facts.fields[0].name.is_empty())
+    }
+
+    /// The struct that blocks by that name have, or lead to.
+    fn structure(&self, name: u32) -> Result<Rc<str>> {
+        const OWNERS: [&str; 3] = ["std::shared_ptr<", "std::unique_ptr<", "std::weak_ptr<"];
+        let mut of = self.names[name as usize].of;
+        for _ in 0..DEEPEST {
+            let Some(known) = of else { break };
+            let facts = self.types().facts(known)?;
+            let field = |name: &str| facts.fields.iter().find(|each| &*each.name == name).map(|each| each.of);
+            of = if matches!(facts.form, Form::Pointer | Form::Reference | Form::Array) {
+                facts.target
+            } else if known < 0 {
+                // a node: its links, and what it has
+                field("")
+            } else if facts.name.starts_with(PAIR) {
+                field("second")
+            } else if OWNERS.iter().any(|owner| facts.name.starts_with(owner)) {
+                super::containers::forms::type_argument(&facts, 0)
+            } else {
+                let is_own = facts.form == Form::Struct && self.layouts.container(known)?.is_none();
+                return Ok(if is_own { facts.name.clone() } else { "".into() });
+            };
+        }
+        Ok("".into())
+    }
+
+    /// The words of an array of pointers that are in use.
+    fn words(&self, block: u32, mut take: impl FnMut(u64) -> Result<()>) -> Result<()> {
+        let name = self.name(block as usize);
+        let front = self.names.get(name as usize).map_or(0, |name| name.front);
+        let (mut at, mut left) =
+            (self.memory.start(block).saturating_add(front), self.named.elements[block as usize] as usize);
+        let mut words = [0; PIECE];
+        while left > 0 {
+            let some = &mut words[..left.min(PIECE)];
+            if self.memory.words(at, some) {
+                some.iter().try_for_each(|word| take(*word))?;
+            }
+            at = at.saturating_add(some.len() as u64 * self.memory.word_size());
+            left -= some.len();
+        }
+        Ok(())
+    }
+}
+
+struct Rows<'a> {
+    known: Known<'a>,
+    patterns: Patterns,
+    /// Of those patterns of which the blocks are looked at again.
+    blocks: HashMap<u32, Vec<u32>>,
+    /// A bit for each block that was met on a walk; none outside of one.
+    seen: Vec<u64>,
+    control: &'a Control,
+    found: Vec<Row>,
+}
+
+impl Rows<'_> {
+    fn pattern(&self, number: u32) -> &Pattern {
+        &self.patterns.all[number as usize]
+    }
+
+    fn edge(&self, number: u32) -> &Edge {
+        &self.patterns.edges[self.pattern(number).edge as usize]
+    }
+
+    fn find_blocks(&mut self) -> Result<()> {
+        for number in 0..self.patterns.all.len() as u32 {
+            let (edge, pattern) = (self.edge(number), self.pattern(number));
+            let is_part = edge.container.is_some() && !edge.is_element;
+            if pattern.name != NONE && (is_part || !pattern.again.is_empty() || self.is_array(number)?) {
+                self.blocks.insert(number, Vec::new());
+            }
+        }
+        let mut pace = Pace::new(self.control);
+        for (block, number) in (0..).zip(&self.patterns.of) {
+            pace.step()?;
+            if let Some(blocks) = self.blocks.get_mut(number) {
+                push(blocks, block)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// And neither a container's nor a text.
+    fn is_array(&self, number: u32) -> Result<bool> {
+        let pattern = self.pattern(number);
+        if pattern.name == NONE || self.edge(number).container.is_some() {
+            return Ok(false);
+        }
+        let name = &self.known.names[pattern.name as usize];
+        let Some(of) = name.of.filter(|_| name.form == NameForm::Array) else { return Ok(false) };
+        Ok(self.known.types().facts(of)?.form != Form::Character)
+    }
+
+    /// Blocks and bytes, with all that is below.
+    fn held(&self, number: u32) -> (u64, u64) {
+        let (mut blocks, mut bytes, mut waiting) = (0, 0, vec![number]);
+        while let Some(each) = waiting.pop() {
+            let pattern = self.pattern(each);
+            (blocks, bytes) = (blocks + pattern.blocks, bytes + pattern.bytes);
+            waiting.extend(&pattern.below);
+        }
+        (blocks, bytes)
+    }
+
+    /// A row of these patterns, whose elements have the name of the first.
+    fn row(
+        &self,
+        path: String,
+        of: Rc<str>,
+        form: RowForm,
+        containers: u64,
+        elements: Elements,
+        patterns: &[u32],
+        first: u32,
+    ) -> Result<Row> {
+        let held = patterns.iter().map(|each| self.held(*each));
+        let (held_blocks, held_bytes) = held.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+        let largest = patterns.iter().rev().map(|each| self.pattern(*each)).max_by_key(|each| each.largest);
+        let certain = patterns.iter().all(|each| self.pattern(*each).level <= Strength::Local as u8);
+        let sample = largest.map_or(0, |largest| self.known.memory.start(largest.sample));
+        let element = self.known.structure(self.pattern(first).name)?;
+        let links = BTreeSet::new();
+        Ok(Row { path, of, form, links, containers, elements, held_blocks, held_bytes, sample, certain, element })
+    }
+
+    /// The members by which structs of these patterns lead to their own kind.
+    fn links(&self, patterns: &[u32]) -> BTreeSet<Rc<str>> {
+        let edges = patterns.iter().flat_map(|each| &self.pattern(*each).again);
+        let text = |edge: &u32| self.patterns.edges[*edge as usize].text.clone();
+        edges.map(|(edge, _)| text(edge)).map(|text| text.strip_prefix('.').map(Rc::from).unwrap_or(text)).collect()
+    }
+
+    // containers of libraries
+
+    fn of_libraries(&mut self, above: u32) -> Result<()> {
+        let mut of: Vec<(Rc<str>, u32)> = Vec::new();
+        for each in &self.pattern(above).below {
+            if let Some(step) = &self.edge(*each).container {
+                of.push((step.clone(), *each));
+            }
+        }
+        of.sort_by(|one, other| one.0.cmp(&other.0));
+        while let Some((step, _)) = of.first().cloned() {
+            let end = of.partition_point(|(each, _)| *each <= step);
+            let every: Vec<u32> = of.drain(..end).map(|(_, each)| each).collect();
+            let (elements, parts): (Vec<u32>, Vec<u32>) = every.iter().partition(|each| self.edge(**each).is_element);
+            let Some(first) = elements.first().copied() else { continue };
+            let number = elements.iter().map(|each| self.pattern(*each).elements).sum();
+            let largest = elements.iter().map(|each| self.pattern(*each).largest).max().unwrap_or(0);
+            let tables: Vec<u32> = parts.into_iter().filter(|each| self.edge(*each).text.ends_with(BUCKETS)).collect();
+            let mut counted = Elements { number, largest, ..Elements::default() };
+            let mut form = RowForm::Container;
+            if !tables.is_empty() {
+                form = RowForm::HashTable;
+                (counted.buckets, counted.longest_chain) = self.hashed(&tables, &elements)?;
+            }
+            let pattern = self.pattern(above);
+            let path = format!("{}{}", pattern.text, self.known.step(pattern, &step, None)?);
+            let containers = elements.iter().map(|each| self.pattern(*each).begun).sum();
+            let of = self.container_type(above, &step, first)?;
+            let row = self.row(path, of, form, containers, counted, &every, first)?;
+            push(&mut self.found, row)?;
+        }
+        Ok(())
+    }
+
+    /// As it is declared; where it lies in another container, by what it has.
+    fn container_type(&self, above: u32, step: &str, element: u32) -> Result<Rc<str>> {
+        let (above, element) = (self.pattern(above), self.pattern(element));
+        let (of, inner) = match self.known.names.get(above.name as usize) {
+            Some(name) => (name.of, step.strip_prefix("[]").unwrap_or(step)),
+            None => (self.known.start(self.known.named.parent[element.sample as usize]).map(|start| start.of), step),
+        };
+        if let Some(of) = of {
+            if let Some(each) = self.known.layouts.of(of)?.containers.iter().find(|each| &*each.step == inner) {
+                return Ok(each.name.clone());
+            }
+        }
+        let name = &self.known.names[element.name as usize].text;
+        let name = name.strip_suffix(" node").unwrap_or(name);
+        Ok(name.strip_suffix(" body").unwrap_or(name).into())
+    }
+
+    /// How many buckets tables have, and their longest chain. The nodes are one chain, of which each bucket leads to the
+    /// node before its first one.
+    fn hashed(&self, tables: &[u32], elements: &[u32]) -> Result<(Option<u64>, Option<u64>)> {
+        let (named, of) = (self.known.named, &self.patterns.of);
+        let buckets: Vec<u32> = tables.iter().flat_map(|each| &self.blocks[each]).copied().collect();
+        let size = buckets.iter().map(|each| u64::from(named.elements[*each as usize])).sum();
+        if buckets.len() > FEW {
+            return Ok((Some(size), None));
+        }
+        let owner = |block: usize, behind: &str| {
+            let step = &*self.known.steps[named.step[block] as usize];
+            (named.parent[block], step.strip_suffix(behind).unwrap_or(step))
+        };
+        // by table which nodes of its chain are the first of their bucket, and how many it has
+        let mut chains: HashMap<(i32, &str), BTreeSet<u64>> = HashMap::new();
+        for table in buckets {
+            let begins = chains.entry(owner(table as usize, BUCKETS)).or_default();
+            begins.clear();
+            begins.insert(0);
+            self.known.words(table, |word| {
+                let before = self.known.memory.at(word).map(|block| block as usize);
+                if let Some(before) = before.filter(|before| word != 0 && elements.contains(&of[*before])) {
+                    begins.insert(u64::from(named.number[before]) + 1);
+                }
+                Ok(())
+            })?;
+        }
+        let mut ends: HashMap<(i32, &str), u64> = HashMap::new();
+        let mut pace = Pace::new(self.control);
+        for (block, number) in of.iter().enumerate() {
+            pace.step()?;
+            if elements.contains(number) && chains.contains_key(&owner(block, ELEMENT)) {
+                let end = ends.entry(owner(block, ELEMENT)).or_default();
+                *end = (*end).max(u64::from(named.number[block]) + 1);
+            }
+        }
+        let mut longest = 0;
+        for (owner, mut begins) in chains {
+            begins.insert(ends.get(&owner).copied().unwrap_or(0));
+            let behind = begins.iter().skip(1);
+            longest = begins.iter().zip(behind).map(|(before, after)| after - before).fold(longest, u64::max);
+        }
+        Ok((Some(size), Some(longest)))
+    }
+
+    // arrays, and what links its own kind
+
+    fn array(&mut self, number: u32, chained: Option<u32>) -> Result<()> {
+        let pattern = self.pattern(number);
+        let name = &self.known.names[pattern.name as usize];
+        let (path, text, containers) = (pattern.text.clone(), name.text.clone(), pattern.blocks);
+        let mut counted = Elements { number: pattern.elements, largest: pattern.largest, ..Elements::default() };
+        let (mut form, mut links) = (RowForm::Array, BTreeSet::new());
+        let is_of_pointers = match name.of {
+            Some(of) => self.known.types().facts(of)?.form == Form::Pointer,
+            None => false,
+        };
+        if let Some(chained) = chained {
+            (form, links) = (RowForm::ChainedHashTable, self.links(&[chained]));
+            let (mut tables, mut slots) = (Vec::new(), 0);
+            for block in &self.blocks[&number] {
+                let mut heads = Vec::new();
+                slots += u64::from(self.known.named.elements[*block as usize]);
+                self.known.words(*block, |word| push(&mut heads, word))?;
+                push(&mut tables, heads)?;
+            }
+            let walk = self.walk(chained, &tables)?;
+            counted = Elements { number: walk.elements, largest: walk.largest, ..counted };
+            (counted.buckets, counted.longest_chain) = (Some(slots), Some(walk.longest));
+        } else if is_of_pointers {
+            (counted.number, counted.largest) = (0, 0);
+            for block in &self.blocks[&number] {
+                let mut used = 0;
+                self.known.words(*block, |word| {
+                    used += u64::from(word != 0);
+                    Ok(())
+                })?;
+                (counted.number, counted.largest) = (counted.number + used, counted.largest.max(used));
+            }
+        }
+        let row = self.row(path, text, form, containers, counted, &[number], number)?;
+        push(&mut self.found, Row { links, ..row })
+    }
+
+    /// What an array's pointers lead to, where it chains.
+    fn chained_below(&mut self, number: u32) -> Result<Option<u32>> {
+        let chains = |each: &&u32| {
+            let pattern = self.pattern(**each);
+            &*self.edge(**each).text == "[]" && !pattern.again.is_empty() && !pattern.forks
+        };
+        let mut below = self.pattern(number).below.iter().filter(chains);
+        let (Some(only), None) = (below.next().copied(), below.next()) else { return Ok(None) };
+        // an index of what is in a list as well has no chains of its own
+        let (mut heads, seen) = (Vec::new(), &mut self.seen);
+        for block in &self.blocks[&number] {
+            self.known.words(*block, |word| match self.known.memory.at(word).filter(|_| word != 0) {
+                Some(head) => mark(seen, head, &mut heads).map(|_| ()),
+                None => Ok(()),
+            })?;
+        }
+        let holder = |block: &u32| usize::try_from(self.known.named.parent[*block as usize]).ok();
+        let is_link = |block: &u32| holder(block).is_some_and(|holder| self.patterns.of[holder] == only);
+        let is_head = |block: &&u32| seen[**block as usize / 64] >> (**block % 64) & 1 == 1;
+        let is_index = self.blocks[&only].iter().filter(is_head).any(is_link);
+        unmark(&mut self.seen, heads);
+        Ok((!is_index).then_some(only))
+    }
+
+    /// Lists and trees. A list may be reached by its first and its last node.
+    fn linked(&mut self, above: u32, chained: Option<u32>) -> Result<()> {
+        let is_linked = |each: &u32| chained != Some(*each) && self.edge(*each).container.is_none();
+        let mut of: Vec<u32> = self.pattern(above).below.iter().copied().filter(is_linked).collect();
+        of.sort_by_key(|each| self.pattern(*each).name);
+        while let Some(name) = of.first().map(|each| self.pattern(*each).name) {
+            let end = of.partition_point(|each| self.pattern(*each).name <= name);
+            let every: Vec<u32> = of.drain(..end).collect();
+            let main = every.iter().rev().copied().max_by_key(|each| self.pattern(*each).blocks).unwrap_or(0);
+            if every.iter().all(|each| self.pattern(*each).again.is_empty()) {
+                continue;
+            }
+            let forks = every.iter().any(|each| self.pattern(*each).forks);
+            let number = every.iter().map(|each| self.pattern(*each).blocks).sum();
+            let mut counted = Elements { number, ..Elements::default() };
+            if forks {
+                let main = self.pattern(main);
+                counted.largest = if main.begun == 1 { counted.number } else { main.largest };
+            } else {
+                let mut heads = Vec::new();
+                for block in self.blocks.get(&main).into_iter().flatten() {
+                    let holder = usize::try_from(self.known.named.parent[*block as usize]).ok();
+                    if holder.map_or(true, |holder| self.patterns.of[holder] != main) {
+                        push(&mut heads, self.known.memory.start(*block))?;
+                    }
+                }
+                let walk = self.walk(main, &[heads])?;
+                (counted.number, counted.largest) = (counted.number.max(walk.elements), walk.longest);
+            }
+            let (path, begun) = (self.pattern(main).text.clone(), self.pattern(main).begun);
+            let text = self.known.names[name as usize].text.clone();
+            let form = if forks { RowForm::Tree } else { RowForm::List };
+            let row = self.row(path, text, form, begun, counted, &every, main)?;
+            let row = Row { links: self.links(&every), ..row };
+            let row = if self.pattern(above).name == NONE { in_variable(row) } else { row };
+            push(&mut self.found, row)?;
+        }
+        Ok(())
+    }
+
+    /// Follows the member by which structs of one pattern chain, from the heads that each container has.
+    fn walk(&mut self, number: u32, containers: &[Vec<u64>]) -> Result<Walk> {
+        let (pattern, known) = (self.pattern(number), &self.known);
+        let name = pattern.name;
+        // of several as many times the first
+        let link = pattern.again.iter().rev().max_by_key(|(_, count)| *count);
+        let link = link.map(|(edge, _)| self.patterns.edges[*edge as usize].text.clone());
+        let layout = match known.names[name as usize].of {
+            Some(of) => Some(known.layouts.of(of)?),
+            None => None,
+        };
+        // none: it is none of the struct's own pointers
+        let offset = layout.and_then(|layout| {
+            layout.slots.iter().find(|slot| link.as_ref() == Some(&slot.step)).map(|slot| slot.offset)
+        });
+        let mut walk = Walk::default();
+        let (seen, mut met, mut pace) = (&mut self.seen, Vec::new(), Pace::new(self.control));
+        for heads in containers {
+            let begun = walk.elements;
+            for head in heads {
+                let (mut value, mut length) = (*head, 0);
+                while value != 0 {
+                    pace.step()?;
+                    // the link may lead to the member that has the next link
+                    let Some((block, _)) = known.memory.before(value) else { break };
+                    let own = known.name(block as usize);
+                    let is_within = value <= known.memory.blocks.ends[block as usize];
+                    if !is_within
+                        || own == NONE
+                        || self.patterns.same[own as usize] != name
+                        || !mark(seen, block, &mut met)?
+                    {
+                        break;
+                    }
+                    length += 1;
+                    let Some(offset) = offset else { break };
+                    value = known.memory.word(known.memory.start(block).wrapping_add(offset)).unwrap_or(0);
+                }
+                walk.elements += length;
+                walk.longest = walk.longest.max(length);
+            }
+            walk.largest = walk.largest.max(walk.elements - begun);
+        }
+        unmark(seen, met);
+        Ok(walk)
+    }
+}
+
+/// What was counted.
+#[derive(Default)]
+struct Walk {
+    elements: u64,
+    longest: u64,
+    largest: u64,
+}
+
+/// Whether a block was not marked before.
+fn mark(seen: &mut [u64], block: u32, marked: &mut Vec<u32>) -> Result<bool> {
+    let (place, bit) = (&mut seen[block as usize / 64], 1 << (block % 64));
+    if *place & bit != 0 {
+        return Ok(false);
+    }
+    *place |= bit;
+    push(marked, block)?;
+    Ok(true)
+}
+
+fn unmark(seen: &mut [u64], marked: Vec<u32>) {
+    for block in marked {
+        seen[block as usize / 64] = 0;
+    }
+}
+
+/// An array of lists that is a variable, or lies in one, is a hash table.
+fn in_variable(row: Row) -> Row {
+    let path = row.path.rsplit_once("[]").map(|(path, _)| path.to_owned());
+    let Some(path) = path.filter(|path| row.form == RowForm::List && !path.contains('[')) else { return row };
+    let Elements { number, largest, .. } = row.elements;
+    let elements = Elements { number, largest: number, buckets: None, longest_chain: Some(largest) };
+    Row { path, form: RowForm::ChainedHashTable, containers: 1, elements, ..row }
+}
