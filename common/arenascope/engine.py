@@ -96,7 +96,7 @@ def _library() -> Any:
         if interface != INTERFACE:
             raise NoEngineError(f"its interface is {interface}, and {INTERFACE} is needed: {path}", how)
         library.arenascope_close.restype = library.arenascope_graph_close.restype = None
-        library.arenascope_types_close.restype = None
+        library.arenascope_types_close.restype = library.arenascope_traced_close.restype = None
     except (OSError, AttributeError) as error:
         raise NoEngineError(f"it cannot be loaded: {error}", how) from error
     return library
@@ -1108,3 +1108,47 @@ class EngineTypes(_Owned):
                 words.append(ctypes.c_uint64(each & (1 << 64) - 1))
         self._call(f"types_{kind}", *words, given.argument)
         return TypesAnswer(given.view("q"), given.view("B", at=1))
+
+
+class TracedBlocks(_Owned):
+    """What live blocks are by types, as `Traced` in engine/src/types/tracer has it."""
+
+    def __init__(
+        self,
+        image: EngineImage,
+        types: EngineTypes,
+        question: TypesQuestion,
+        size: int,
+        meter: Meter,
+        stop_if_asked: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`question` as arenascope_trace has it; `size`: bytes of all blocks."""
+        import ctypes
+
+        pointer, call = ctypes.c_void_p(), _Call()
+        tables = call.table(question.numbers), call.table(question.text)
+        image._run("trace", types.pointer, *tables, CONTROL, ctypes.byref(pointer), size=size, meter=meter)
+        super().__init__(pointer, _library().arenascope_traced_close, stop_if_asked)
+        self._image, self._types = image, types
+        given = (ctypes.c_uint64 * 12)()
+        self._call("traced_tables", given)
+        views = [
+            _view(self._handle, given[2 * at], given[2 * at + 1] * struct.calcsize(code), code)
+            for at, code in enumerate("iBiHII")
+        ]
+        self.name, self.level, self.parent, self.step, self.number, self.elements = views
+
+    def names(self) -> TypesAnswer:
+        """What the numbers in the tables stand for, as arenascope_traced_names has it."""
+        given = _Given(2)
+        self._call("traced_names", given.argument)
+        return TypesAnswer(given.view("q"), given.view("B", at=1))
+
+    def fitting(self, types: Sequence[int], starts: Sequence[int]) -> list[tuple[int, int]]:
+        """Of each type, in how many of the blocks that begin there no word contradicts it, and how many words of these
+        show it."""
+        call, given = _Call(), _Given(1)
+        tables = call.table(array("i", types)), call.table(array("Q", starts))
+        self._image._call("traced_fitting", self._types.pointer, self.pointer, *tables, given.argument)
+        numbers = given.view("I").tolist()
+        return [*zip(numbers[::2], numbers[1::2])]

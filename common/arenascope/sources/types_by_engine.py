@@ -132,7 +132,7 @@ class TypesByEngine:
     def facts(self, type: int) -> TypeFacts:
         if type not in self._facts:
             answer = self._engine.ask("facts", type) if self._engine is not None else None
-            self._facts[type] = _facts(answer) if answer is not None else TypeFacts("", "other", 0)
+            self._facts[type] = read_facts(answer) if answer is not None else TypeFacts("", "other", 0)
         return self._facts[type]
 
     def by_name(self, name: str) -> Optional[int]:
@@ -167,6 +167,11 @@ class TypesByEngine:
         """Returns the bytes of debug information if there is too much to be read unasked; 0: it is read."""
         size = sum(each.size for each in self._modules)
         return size if self._most is not None and size > self._most else 0
+
+    @property
+    def engine(self) -> Optional[EngineTypes]:
+        """Returns what follows these types; None if nothing is read."""
+        return self._engine
 
     @cached_property
     def _engine(self) -> Optional[EngineTypes]:
@@ -209,14 +214,14 @@ class TypesByEngine:
         return found
 
 
-def _facts(answer: TypesAnswer) -> TypeFacts:
+def read_facts(answer: TypesAnswer) -> TypeFacts:
     return TypeFacts(
         name=answer.string(),
         form=FORMS[answer.number()],
         size=answer.size(),
         target=answer.option(),
         length=answer.option(),
-        fields=[_field(answer) for _ in range(answer.number())],
+        fields=[read_field(answer) for _ in range(answer.number())],
         arguments=[TemplateArgument(answer.option(), answer.option()) for _ in range(answer.number())],
         polymorphic=bool(answer.number()),
         signed=bool(answer.number()),
@@ -226,11 +231,11 @@ def _facts(answer: TypesAnswer) -> TypeFacts:
             BitField(answer.string(), answer.size(), answer.size(), bool(answer.number()))
             for _ in range(answer.number())
         ],
-        tag=next((_field(answer) for _ in range(answer.number())), None),
+        tag=next((read_field(answer) for _ in range(answer.number())), None),
     )
 
 
-def _field(answer: TypesAnswer) -> StructField:
+def read_field(answer: TypesAnswer) -> StructField:
     return StructField(answer.string(), answer.size(), answer.number(), bool(answer.number()))
 
 

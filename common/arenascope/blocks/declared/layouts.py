@@ -200,6 +200,13 @@ class TypeTable:
         """Of what a container made up: where it has its element's key."""
         return self._keys.get(type)
 
+    def adopt(self, number: int, facts: TypeFacts, key: Optional[StructField]) -> None:
+        """Takes a type that the engine's containers made up, with its number."""
+        self._facts[number] = facts
+        self._made[facts.name, facts.size] = number
+        if key is not None:
+            self._keys[number] = key
+
     def _make(self, facts: TypeFacts) -> int:
         key = facts.name, facts.size
         if key not in self._made:

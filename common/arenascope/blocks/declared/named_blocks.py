@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from mmap import mmap
-from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.model import Kind
 from ...engine import places_of
@@ -43,6 +43,9 @@ class BlockName(NamedTuple):
     """Whether it holds anything that leads to other blocks."""
     label: str = ""
     """What members' names follow: "Session", "server.names[]"."""
+
+
+Numbers = Union["array[int]", memoryview]
 
 
 class StartVariable(NamedTuple):
@@ -86,8 +89,8 @@ class NamedBlocks:
         self.main_thread: Optional[int] = None
         self.layouts: Optional[Layouts] = None
         """Of the types that have numbers in `names`."""
-        self.name = array("i", [NONE]) * count
-        self.level = bytearray([NO_LEVEL]) * count
+        self.name: Numbers = array("i", [NONE]) * count
+        self.level: Union[bytearray, memoryview] = bytearray([NO_LEVEL]) * count
         # of blocks without a name nobody asks what follows: it takes no memory
         self.parent = _zeros(count).cast("B").cast("i")
         """Another block, or of a variable -1 - its number among `starts`."""
@@ -104,7 +107,7 @@ class NamedBlocks:
         """Rules of the user's, and how many blocks each says something wrong of."""
 
     def name_of(self, block: int) -> Optional[BlockName]:
-        return self.names[self.name[block]] if self.name and self.name[block] >= 0 else None
+        return self.names[self.name[block]] if len(self.name) and self.name[block] >= 0 else None
 
     def kind(self, block: int) -> Optional[Kind]:
         name = self.name_of(block)
@@ -145,7 +148,7 @@ class NamedBlocks:
         sure = [each.form in ("object", "array") for each in self.names]
         # of millions of blocks few may have a name
         is_strong = bytes(level <= most for level in range(256))
-        for block in places_of(1, self.level.translate(is_strong)):
+        for block in places_of(1, bytearray(self.level).translate(is_strong)):
             name = self.name[block]
             if name >= 0 and sure[name]:
                 yield block

@@ -15,6 +15,7 @@ from ...sources.debug_info_types import TypedVariable, TypeSource, VariableFrame
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.target import Span, text_of
+from ...sources.types_by_engine import TypesByEngine
 from ..graph.blocks import live_blocks
 from ..graph.refs import ImageSearch, root_pointers
 from ..graph.roots import find_roots
@@ -26,6 +27,7 @@ from .layouts import Layouts, TypeTable
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks, StartVariable
 from .rules import doubts, made, rules_of
+from .traced import traced_blocks
 from .tracer import Tracer
 from .values import MemberValue, Values
 
@@ -46,9 +48,13 @@ def named_blocks(
     text = rules_of(session)
     rules = made(types, text)
     layouts = Layouts(types, libraries, rules.pointers.keys())
-    tracer = Tracer(reader, layouts, ground, rules)
+    engine = source.engine if isinstance(source, TypesByEngine) else None
     with session.meter("following types", blocks.bytes) as meter, _nothing_collected():
-        found = tracer.trace([*_starts(search, source, types, meter)], meter)
+        starts = [*_starts(search, source, types, meter)]
+        if engine is not None:
+            found = traced_blocks(search, engine, starts, layouts=layouts, rules=rules, ground=ground, meter=meter)
+        else:
+            found = Tracer(reader, layouts, ground, rules).trace(starts, meter)
     reader.forget()
     found.layouts, found.main_thread = layouts, session.target.pid
     session.rules.read = [text.path] if text is not None else []

@@ -11,15 +11,15 @@ use crate::failure::{push, Control, Failure, Result};
 use crate::types::facts::{Argument, Facts, Field, TypeId, TypeSource};
 use crate::{boxed, close, guarded, Given, Table};
 
-const NONE: i64 = i64::MIN;
+pub(in crate::types) const NONE: i64 = i64::MIN;
 
-struct Asked<'a> {
+pub(in crate::types) struct Asked<'a> {
     numbers: &'a [i64],
     text: &'a [u8],
 }
 
 impl<'a> Asked<'a> {
-    fn number(&mut self) -> Result<i64> {
+    pub(in crate::types) fn number(&mut self) -> Result<i64> {
         let (first, rest) = self.numbers.split_first().ok_or(Failure::BadInput)?;
         self.numbers = rest;
         Ok(*first)
@@ -35,7 +35,7 @@ impl<'a> Asked<'a> {
         Ok(bytes)
     }
 
-    fn string(&mut self) -> Result<&'a str> {
+    pub(in crate::types) fn string(&mut self) -> Result<&'a str> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Failure::BadInput)
     }
 
@@ -48,45 +48,49 @@ impl<'a> Asked<'a> {
         (0..self.count()?).map(|_| self.path()).collect()
     }
 
-    fn count(&mut self) -> Result<usize> {
+    pub(in crate::types) fn count(&mut self) -> Result<usize> {
         usize::try_from(self.number()?).map_err(|_| Failure::BadInput)
     }
 }
 
 #[derive(Default)]
-struct Answer {
+pub(in crate::types) struct Answer {
     numbers: Vec<i64>,
     text: Vec<u8>,
 }
 
 impl Answer {
-    fn number(&mut self, number: i64) -> Result<()> {
+    pub(in crate::types) fn number(&mut self, number: i64) -> Result<()> {
         push(&mut self.numbers, number)
     }
 
-    fn option(&mut self, number: Option<i64>) -> Result<()> {
+    pub(in crate::types) fn option(&mut self, number: Option<i64>) -> Result<()> {
         self.number(number.unwrap_or(NONE))
     }
 
-    fn string(&mut self, text: &str) -> Result<()> {
+    pub(in crate::types) fn string(&mut self, text: &str) -> Result<()> {
         self.text.try_reserve(text.len())?;
         self.text.extend_from_slice(text.as_bytes());
         self.number(text.len() as i64)
     }
 
-    fn list<T>(&mut self, items: &[T], mut each: impl FnMut(&mut Answer, &T) -> Result<()>) -> Result<()> {
+    pub(in crate::types) fn list<T>(
+        &mut self,
+        items: &[T],
+        mut each: impl FnMut(&mut Answer, &T) -> Result<()>,
+    ) -> Result<()> {
         self.number(items.len() as i64)?;
         items.iter().try_for_each(|item| each(self, item))
     }
 
-    fn field(&mut self, field: &Field) -> Result<()> {
+    pub(in crate::types) fn field(&mut self, field: &Field) -> Result<()> {
         self.string(&field.name)?;
         self.number(field.offset as i64)?;
         self.number(i64::from(field.of))?;
         self.number(i64::from(field.is_base))
     }
 
-    fn facts(&mut self, facts: &Facts) -> Result<()> {
+    pub(in crate::types) fn facts(&mut self, facts: &Facts) -> Result<()> {
         self.string(&facts.name)?;
         self.number(facts.form as i64)?;
         self.number(facts.size as i64)?;
@@ -128,7 +132,7 @@ impl Answer {
 }
 
 /// SAFETY: as of the functions for C.
-unsafe fn answered(to: &mut [Given; 2], work: impl FnOnce(&mut Answer) -> Result<()>) -> i32 {
+pub(in crate::types) unsafe fn answered(to: &mut [Given; 2], work: impl FnOnce(&mut Answer) -> Result<()>) -> i32 {
     guarded(|| {
         let mut answer = Answer::default();
         work(&mut answer)?;
@@ -137,12 +141,12 @@ unsafe fn answered(to: &mut [Given; 2], work: impl FnOnce(&mut Answer) -> Result
     })
 }
 
-fn number(of: i64) -> Result<TypeId> {
+pub(in crate::types) fn number(of: i64) -> Result<TypeId> {
     TypeId::try_from(of).map_err(|_| Failure::BadInput)
 }
 
 /// SAFETY: as of the functions for C.
-unsafe fn asked<'a>(numbers: &Table, text: &Table) -> Asked<'a> {
+pub(in crate::types) unsafe fn asked<'a>(numbers: &Table, text: &Table) -> Asked<'a> {
     Asked { numbers: numbers.of(), text: text.of() }
 }
 

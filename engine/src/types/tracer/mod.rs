@@ -4,6 +4,7 @@ pub mod claims;
 pub mod containers;
 mod counts;
 mod enclosing;
+pub mod interface;
 pub mod layouts;
 mod lost;
 pub mod memory;

@@ -15,7 +15,6 @@ use crate::types::facts::TypeId;
 pub const CHARACTERS: TypeId = TypeId::MIN;
 
 /// A line, as the caller has it. Lines are numbered as they come.
-#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RuleRow {
     /// Of a line about what objects pointers lead into: the type of the member that they lead to.
@@ -31,11 +30,9 @@ pub struct RuleRow {
     pub is_array: u32,
     /// There is more behind the object.
     pub and_more: u32,
-    pub unused: u32,
 }
 
 /// What a number in an object has to be, so that a line counts.
-#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionRow {
     /// In bits; on big-endian machines from the highest bit of the first byte.

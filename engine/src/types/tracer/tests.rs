@@ -711,7 +711,7 @@ fn a_variable_that_is_an_array_of_structs_is_followed_element_by_element() {
 }
 
 fn rule(target: TypeId) -> RuleRow {
-    RuleRow { inside: 0, target, offset: 0, back: 0, is_inside: 0, is_array: 0, and_more: 0, unused: 0 }
+    RuleRow { inside: 0, target, offset: 0, back: 0, is_inside: 0, is_array: 0, and_more: 0 }
 }
 
 #[test]

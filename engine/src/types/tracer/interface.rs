@@ -1,0 +1,270 @@
+//! The C interface of the tracer: questions and answers as debug information's are, tables of blocks' names.
+
+use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
+
+use super::containers::LIBRARIES;
+use super::layouts::{Layouts, TypeTable};
+use super::memory::{Malloc, Memory};
+use super::modules::LoadedModules;
+use super::names::{At, BlockName, Proof};
+use super::objects::Objects;
+use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
+use super::trace::{Named, Start, Tracer};
+use crate::failure::{push, with_room, Control, Failure, Result};
+use crate::image::Span;
+use crate::types::dwarf::interface::{answered, asked, number, Asked, NONE};
+use crate::types::dwarf::program::Program;
+use crate::types::facts::{Facts, TypeId, TypeSource};
+use crate::{boxed, close, guarded, Engine, Given, Table};
+
+/// The types of a program that stays open as long as what was traced with them.
+struct OfProgram(*const Program);
+
+impl OfProgram {
+    fn program(&self) -> &Program {
+        // SAFETY: the caller of `arenascope_trace` keeps it open, and lets no other call change it.
+        unsafe { &*self.0 }
+    }
+}
+
+impl TypeSource for OfProgram {
+    fn facts(&self, of: TypeId) -> Result<Rc<Facts>> {
+        self.program().facts(of)
+    }
+
+    fn by_name(&self, name: &str) -> Result<Option<TypeId>> {
+        self.program().by_name(name)
+    }
+
+    fn classes_at(&self, code: u64) -> Result<Vec<TypeId>> {
+        self.program().classes_at(code)
+    }
+
+    fn pointer_to(&self, of: TypeId) -> Result<TypeId> {
+        self.program().pointer_to(of)
+    }
+
+    fn structs(&self, of_program: bool) -> Result<Vec<(TypeId, u64)>> {
+        self.program().structs(of_program)
+    }
+
+    fn structs_of_source_file(&self, code: u64, least: u64, most: u64) -> Result<Vec<TypeId>> {
+        self.program().structs_of_source_file(code, least, most)
+    }
+}
+
+/// What memory is besides its bytes.
+struct Ground {
+    malloc: Malloc,
+    mapped: Vec<Span>,
+    alone: Vec<u64>,
+    modules: Vec<Span>,
+}
+
+impl Ground {
+    fn asked(asked: &mut Asked, word: u64) -> Result<Ground> {
+        let (align, page) = (asked.number()? as u64, asked.number()? as u64);
+        if !align.is_power_of_two() || align > 1 << 16 || page > 1 << 32 {
+            return Err(Failure::BadInput);
+        }
+        let malloc = Malloc::new(word, align, page);
+        Ok(Ground { malloc, mapped: spans(asked)?, alone: numbers(asked)?, modules: spans(asked)? })
+    }
+}
+
+fn numbers(asked: &mut Asked) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for _ in 0..asked.count()? {
+        push(&mut found, asked.number()? as u64)?;
+    }
+    Ok(found)
+}
+
+/// In order.
+fn spans(asked: &mut Asked) -> Result<Vec<Span>> {
+    let mut found: Vec<Span> = Vec::new();
+    for _ in 0..asked.count()? {
+        let span = Span { start: asked.number()? as u64, end: asked.number()? as u64 };
+        if span.end < span.start || found.last().is_some_and(|last| last.end > span.start) {
+            return Err(Failure::BadInput);
+        }
+        push(&mut found, span)?;
+    }
+    Ok(found)
+}
+
+fn option(asked: &mut Asked) -> Result<Option<i64>> {
+    Ok(Some(asked.number()?).filter(|number| *number != NONE))
+}
+
+fn starts(asked: &mut Asked) -> Result<Vec<Start>> {
+    let mut found = Vec::new();
+    for _ in 0..asked.count()? {
+        let of = number(asked.number()?)?;
+        let (place, value, frame) = (option(asked)?, option(asked)?, option(asked)?);
+        let mut start = Start::new(asked.string()?, of);
+        start.place = place.map(|place| place as u64);
+        start.value = value.map(|value| value as u64);
+        start.frame = frame.map(|frame| frame as u32);
+        start.code = asked.number()? as u64;
+        start.words = numbers(asked)?;
+        push(&mut found, start)?;
+    }
+    Ok(found)
+}
+
+fn rules(asked: &mut Asked) -> Result<Rules> {
+    let (mut rows, mut members, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
+    for line in 0..asked.count()? {
+        let (is_inside, inside, target) = (asked.number()? as u32, number(asked.number()?)?, option(asked)?);
+        let target = target.map_or(Ok(CHARACTERS), number)?;
+        let (offset, back) = (asked.number()? as u64, asked.number()? as u64);
+        let (is_array, and_more) = (asked.number()? as u32, asked.number()? as u32);
+        push(&mut members, asked.string()?.into())?;
+        push(&mut rows, RuleRow { inside, target, offset, back, is_inside, is_array, and_more })?;
+        for _ in 0..asked.count()? {
+            let (of_target, offset, size) = (asked.number()? as u32, asked.number()? as u64, asked.number()? as u64);
+            let (signed, sign, value) = (asked.number()? as u32, asked.number()? as u32, asked.number()? as u64);
+            let line = line as u32;
+            push(&mut conditions, ConditionRow { offset, size, value, line, of_target, signed, sign })?;
+        }
+    }
+    Rules::new(&rows, &members, &conditions)
+}
+
+/// What was traced.
+pub struct Traced {
+    ground: Ground,
+    layouts: Rc<Layouts>,
+    named: Named,
+    names: Vec<BlockName>,
+    steps: Vec<Rc<str>>,
+    damaged: BTreeMap<Rc<str>, u64>,
+    contradicted: Vec<u64>,
+}
+
+/// Names the live blocks by types. Asked is: what blocks are aligned to, a page's bytes; ranges that are mapped, where
+/// blocks begin that malloc mapped by themselves, ranges of modules; variables, each with its type, its place or NONE, its
+/// value or NONE, its frame or NONE, its label, its code, its words (see `Start`); lines of rules, each as `RuleRow` has
+/// it, NONE for characters, with the member's name, and its conditions as `ConditionRow` has them. The types stay open
+/// as long as what was traced.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_trace(
+    engine: &Engine,
+    program: &Program,
+    questions: &Table,
+    text: &Table,
+    control: &Control,
+    to: *mut *mut Traced,
+) -> i32 {
+    guarded(|| {
+        let mut asked = asked(questions, text);
+        let ground = Ground::asked(&mut asked, engine.image.word)?;
+        let (starts, rules) = (starts(&mut asked)?, rules(&mut asked)?);
+        let ruled: HashSet<Box<str>> = rules.members().map(Box::from).collect();
+        let types = Rc::new(TypeTable::new(Box::new(OfProgram(program)), engine.image.word));
+        let layouts = Rc::new(Layouts::new(types, LIBRARIES, ruled));
+        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
+        let Ground { malloc, mapped, alone, modules: spans } = &ground;
+        let memory = Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
+        let mut tracer = Tracer::new(&memory, layouts.clone(), spans, Rc::new(rules), control)?;
+        tracer.trace(&starts)?;
+        let contradicted = tracer.contradicted()?;
+        let Tracer { named, objects, .. } = tracer;
+        let Objects { names, damaged, .. } = objects;
+        let (names, steps, damaged) = (names.names, names.steps.all, damaged.into_iter().collect());
+        *to = boxed(Traced { ground, layouts, named, names, steps, damaged, contradicted });
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_traced_close(traced: *mut Traced) {
+    close(traced);
+}
+
+/// Of each live block its name (of 32 bits, -1 for none), level (of 8), parent (of 32), step (of 16), number and elements
+/// (of 32): see `Named`. They are empty if no block has a name, and stay as long as `traced` does.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_traced_tables(traced: &Traced, to: &mut [Table; 6]) -> i32 {
+    guarded(|| {
+        let Named { name, level, parent, step, number, elements, .. } = &traced.named;
+        *to = [
+            Table::from(name),
+            Table::from(level),
+            Table::from(parent),
+            Table::from(step),
+            Table::from(number),
+            Table::from(elements),
+        ];
+        Ok(())
+    })
+}
+
+/// Names, each its text, form, type or NONE, front, whether it leads on, label (see `BlockName`); steps; containers that
+/// did not prove themselves, by type; how many blocks each line of the rules says something wrong of; enclosing structs'
+/// blocks; types that containers made up, each with its number, its facts, and its key if it has one.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Given; 2]) -> i32 {
+    answered(to, |answer| {
+        answer.list(&traced.names, |answer, name| {
+            answer.string(&name.text)?;
+            answer.number(name.form as i64)?;
+            answer.option(name.of.map(i64::from))?;
+            answer.number(name.front as i64)?;
+            answer.number(i64::from(name.words))?;
+            answer.string(&name.label)
+        })?;
+        answer.list(&traced.steps, |answer, step| answer.string(step))?;
+        let damaged: Vec<_> = traced.damaged.iter().collect();
+        answer.list(&damaged, |answer, (name, count)| {
+            answer.string(name)?;
+            answer.number(**count as i64)
+        })?;
+        answer.list(&traced.contradicted, |answer, count| answer.number(*count as i64))?;
+        answer.list(&traced.named.enclosing, |answer, block| answer.number(i64::from(*block)))?;
+        let types = &traced.layouts.types;
+        answer.list(&types.made_up_types(), |answer, of| {
+            answer.number(i64::from(*of))?;
+            answer.facts(&*types.facts(*of)?)?;
+            let key: Vec<_> = types.key(*of).into_iter().collect();
+            answer.list(&key, |answer, key| answer.field(key))
+        })
+    })
+}
+
+/// How well blocks that begin at `starts` (of 64 bits) agree with each of `types` (of 32 bits): two numbers of 32 bits for
+/// each, in how many no word contradicts it, and in how many of these some word shows it.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_traced_fitting(
+    engine: &Engine,
+    program: &Program,
+    traced: &Traced,
+    types: &Table,
+    starts: &Table,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
+        let Ground { malloc, mapped, alone, modules: spans } = &traced.ground;
+        let memory = Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
+        let control = Control::default();
+        let mut tracer = Tracer::new(&memory, traced.layouts.clone(), spans, Rc::default(), &control)?;
+        let types: &[TypeId] = types.of();
+        let mut found = with_room(2 * types.len())?;
+        for of in types {
+            let layout = traced.layouts.of(*of)?;
+            let (mut agreeing, mut proven) = (0u32, 0u32);
+            for start in starts.of::<u64>() {
+                let mut claims = Vec::new();
+                let bad = tracer.objects.scan(&layout, *start, &At::proving(Proof::Any), 0, &mut claims)?;
+                agreeing += u32::from(bad == 0);
+                proven += if bad == 0 { claims.len() as u32 } else { 0 };
+            }
+            found.extend([agreeing, proven]);
+        }
+        *to = Given::of(found);
+        Ok(())
+    })
+}

@@ -1,0 +1,64 @@
+"""What the engine names by the types that it reads itself, in programs of which it is known what each block is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sites import PROGRAMS, Sited, compare, sizes_of
+from test_names import LEAST, Least
+from test_truth import ARGUMENTS, LEVELS
+
+from arenascope.blocks.declared.named_blocks import NamedBlocks
+from arenascope.blocks.declared.once_per_image import named_blocks
+from arenascope.blocks.graph.blocks import live_blocks
+from arenascope.blocks.graph.refs import ImageSearch
+from arenascope.blocks.graph.roots import find_roots
+from arenascope.blocks.recognise.module_memory import ground_of
+from arenascope.session.session import Session
+from arenascope.sources.live.process import ProcessImage
+from arenascope.sources.shell_target import ShellTarget
+from arenascope.sources.types_by_engine import TypesByEngine
+
+pytestmark = pytest.mark.xdist_group("declared names")
+WITHOUT_LOCALS = {
+    "idioms.cc": Least(0.88, 0.85, by_type=0.88),
+    "idioms.libc++": Least(0.83, 0.85, by_type=0.83),
+    "idioms.rs": Least(0.90, 0.90, by_type=0.90),
+}
+"""Of programs that main's own variables hold in part."""
+BUILDS = [
+    pytest.param(program, level, id=f"{program}.{level}", marks=[pytest.mark.full] * (level != "O2"))
+    for program in LEAST
+    for level in LEVELS
+    if program != "orders" and (program != "idioms.libc++" or level == "O0")
+]
+"""Without what main's own variables hold, and what clang has optimised so that other names are better."""
+
+
+def traced(pid: int) -> NamedBlocks:
+    with ShellTarget(ProcessImage(pid)) as target:
+        types = TypesByEngine(target, target.debug_folders, None)
+        session = Session(target)
+        blocks = live_blocks(session)
+        search = ImageSearch(session, blocks, find_roots(session, blocks))
+        return named_blocks(search, types, ground_of(session))
+
+
+@pytest.mark.parametrize(("program", "level"), BUILDS)
+def test_no_name_is_wrong(program: str, level: str, tmp_path: Path) -> None:
+    """Certain or not; and as much has a name as was reached."""
+    sited = Sited(PROGRAMS / f"{program}.{level}", tmp_path, *ARGUMENTS[program])
+    try:
+        expected = sited.expected()
+        sizes = sizes_of(sited.program, {each.type for each in expected.values() if each.type})
+        found = traced(sited.pid)
+    finally:
+        sited.end()
+    named = [(start, found.name_of(number)) for number, start in enumerate(found.blocks.starts)]
+    said = compare({start: name.text for start, name in named if name is not None}, expected, sizes)
+    assert said.wrong == []
+    least = WITHOUT_LOCALS.get(program, LEAST[program])
+    assert said.typed + said.by_field >= least.named
+    assert said.typed >= least.by_type
+    assert said.typed_bytes_without_leaks >= least.bytes
