@@ -408,7 +408,6 @@ def test_what_could_not_be_read_stays_a_hole(tmp_path, monkeypatch):
             raise MemoryReadError(address, len(block))
         return fill(self, address, block[: max(1, min(len(block), lost[0] - address))])
 
-    monkeypatch.setattr(save_process, "block_reader", lambda pid, fill: fill)
     monkeypatch.setattr(save_process.time, "time", lambda: 1.7e9)
     cores = [str(tmp_path / name) for name in ("by_memory", "at_once")]
     with Subject("hoard", "3", "12") as subject, ProcessImage(subject.pid) as process:

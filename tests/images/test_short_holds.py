@@ -26,7 +26,7 @@ from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework import live_copy as apart
 from arenascope.session import resident, session
-from arenascope.sources.live import kept_process, process, process_hold, save_process
+from arenascope.sources.live import kept_process, process, process_hold
 from arenascope.sources.live.procfiles import thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
@@ -119,14 +119,13 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(tmp_path):
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
     block = bytearray(4 * page)
     with process.ProcessImage(os.getpid()) as image:
-        fill = save_process.block_reader(image.memory_tid, image.fill)
         for size in (3, 4):
             block[:] = bytes(4 * page)
-            assert fill(start, memoryview(block)[: size * page]) == 3 * page
+            assert image.fill(start, memoryview(block)[: size * page]) == 3 * page
             assert block == bytes(range(256)) * (3 * page // 256) + bytes(page)
         image.give_up(TargetError("runs"))
         with pytest.raises(TargetError, match="runs"):
-            fill(start, memoryview(block)[:page])
+            image.fill(start, memoryview(block)[:page])
 
 
 def test_figures_for_metrics_and_watch(stopped_at_the_hold, monkeypatch):

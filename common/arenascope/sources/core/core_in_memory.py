@@ -18,7 +18,6 @@ from ..memory import Fill
 from ..target import MappingUse, Runs, Span, joined
 from .save_image import (
     CopiedRange,
-    Copying,
     CoreLayout,
     CoreWriter,
     ElfForm,
@@ -28,6 +27,7 @@ from .save_image import (
     Slots,
     Take,
     between,
+    copy_all,
     head_bytes,
 )
 from .saved_note import KernelFacts
@@ -103,7 +103,7 @@ class CopyBytes:
         if copier is not None:
             copier.make_room(self.places(copies))
         else:
-            Copying(copies, lambda: self._touch, STEP).run()
+            copy_all(copies, self._touch, STEP)
 
     def places(self, copies: Sequence[CopiedRange]) -> list[CopiedPart]:
         return [(address, size, self.address + offset) for address, size, offset in copies]
@@ -211,12 +211,12 @@ class MemoryWriter(CoreWriter):
             raise NoRoomInMemory("more was mapped meanwhile than there is room for")
         return super().copy(layout, fill)
 
-    def _copy(self, end: int, copies: Sequence[CopiedRange], taker: Callable[[], Take]) -> Sequence[Span]:
+    def _copy(self, end: int, copies: Sequence[CopiedRange], take: Take) -> Sequence[Span]:
         process, copier = self.process, self._copier
         if process is None or copier is None:
-            return super()._copy(end, copies, taker)
+            return super()._copy(end, copies, take)
         others = [each for each in copies if process.is_shared(each.address, each.address + each.size)]
-        lost = [*super()._copy(end, others, taker)] if others else []
+        lost = [*super()._copy(end, others, take)] if others else []
         parts = self._place.places([each for each in copies if each not in others] if others else copies)
         unread = copier.copy(process.tid, process.memory, parts)
         starts = [to - self._place.address for _, _, to in unread]

@@ -5,14 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import struct
-import threading
 from bisect import bisect_left, bisect_right
-from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence, Union
 
-from ...base.background import processors
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.model import Range
 from ...base.whole_file import PRIVATE, PartialFile
@@ -363,8 +360,6 @@ def first_notes(
 PAGE = 4096
 BLOCK = 1 << 20
 """The bytes copied into a file at a time: they are still in the processor's cache when they are written."""
-MOST_THREADS = 8
-"""More threads would wait for memory rather than for each other."""
 LAST_NOTES = 1 << 20
 
 Take = Callable[[int, int, int], int]
@@ -423,7 +418,7 @@ class CoreWriter:
 
     def copy(self, layout: CoreLayout, fill: Fill) -> int:
         """Copies the process's bytes, and returns how many could not be read."""
-        self.lost = Runs(joined(sorted(self._copy(layout.end, layout.copies, lambda: self.taker(fill)))))
+        self.lost = Runs(joined(sorted(self._copy(layout.end, layout.copies, self.taker(fill)))))
         return sum(each.bytes for each in self.lost)
 
     def put_all(
@@ -438,13 +433,13 @@ class CoreWriter:
             self.put(view(at, size), offset)
             return size
 
-        self._copy(layout.end, copied, lambda: take)
+        self._copy(layout.end, copied, take)
 
-    def _copy(self, end: int, copies: Sequence[CopiedRange], taker: Callable[[], Take]) -> Sequence[Span]:
+    def _copy(self, end: int, copies: Sequence[CopiedRange], take: Take) -> Sequence[Span]:
         """Copies, and returns what could not be read."""
         try:
             self.reserve(end)
-            return Copying(copies, taker, self.block).run()
+            return copy_all(copies, take, self.block)
         except OSError as error:
             raise self._cannot(error) from error
 
@@ -458,7 +453,7 @@ class CoreWriter:
             rest, offset = rest[written:], offset + written
 
     def taker(self, fill: Fill) -> Take:
-        """Returns a function that copies, for one thread."""
+        """Returns a function that copies."""
         buffer = memoryview(bytearray(BLOCK))
 
         def take(address: int, size: int, offset: int) -> int:
@@ -561,66 +556,19 @@ def _windows(kept: Iterable[Range]) -> Iterator[Sequence[Range]]:
         yield window
 
 
-class Copying:
-    """Threads that copy: reading and writing both release the interpreter."""
-
-    def __init__(self, copies: Sequence[CopiedRange], taker: Callable[[], Take], block: int) -> None:
-        """`block`: bytes at a time."""
-        self._copies, self._taker, self._block = copies, taker, block
-        self._lock = threading.Lock()
-        self._next = self._blocks()
-        self._failed: Optional[BaseException] = None
-        self._threads = max(2, min(MOST_THREADS, processors()))
-        self._lost: list[Span] = []
-        """The offsets that could not be read."""
-
-    def _blocks(self) -> Iterator[CopiedRange]:
-        for address, size, offset in self._copies:
-            for done in range(0, size, self._block):
-                yield CopiedRange(address + done, min(self._block, size - done), offset + done)
-
-    def run(self) -> Sequence[Span]:
-        others: list[threading.Thread] = []
-        try:
-            with suppress(RuntimeError):  # where no more threads are to be had, as many as there are
-                for _ in range(1, self._threads):
-                    other = threading.Thread(target=self._work, daemon=True)
-                    other.start()
-                    others.append(other)
-            self._work()
-        except BaseException as error:
-            # Ctrl-C too, which is no Exception: the others must hear of it, and end at their next block
-            self._failed = error
-            raise
-        finally:
-            for each in others:
-                each.join()
-        if self._failed is not None:
-            raise self._failed
-        return self._lost
-
-    def _work(self) -> None:
-        take = self._taker()
-        try:
-            while self._failed is None:
-                with self._lock:
-                    block = next(self._next, None)
-                if block is None:
-                    return
-                self._copy(block, take)
-        except (OSError, ArenascopeError) as error:
-            self._failed = self._failed or error
-
-    def _copy(self, block: CopiedRange, take: Take) -> None:
-        """Copies what can be read: not a page that is gone, or memory of a device."""
-        address, size, offset = block
-        end, shift = address + size, offset - address
-        while address < end:
+def copy_all(copies: Sequence[CopiedRange], take: Take, block: int) -> Sequence[Span]:
+    """Copies by so many bytes at a time, and returns where in the file what could not be read would be: a page that is
+    gone, or memory of a device."""
+    lost = []
+    for address, size, offset in copies:
+        for done in range(0, size, block):
+            at, end = done, min(size, done + block)
             try:
-                address += take(address, end - address, address + shift)
+                while at < end:
+                    at += take(address + at, end - at, offset + at)
             except MemoryReadError:
-                self._lost.append(Span(address + shift, end + shift))
-                return
+                lost.append(Span(offset + at, offset + end))
+    return lost
 
 
 ARGUMENT_BYTES = 80

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, Sequence, Union
 
@@ -25,7 +24,6 @@ from ..core.save_image import (
 )
 from ..core.saved_note import KernelFacts
 from ..elf.address_names import local_file
-from ..memory import Fill
 from ..target import MappingUse, Region, RegisterSets, SavedCore, Span, Target
 from . import procfiles
 from .pagemap import PagemapResidency
@@ -151,7 +149,7 @@ def _save(
     if isinstance(first, MemoryWriter):
         first.process = Copied(image.memory_tid, image.memory_file, seen.shared.has)
     try:
-        lost = first.copy(layout, _reader(image, seen.shared))
+        lost = first.copy(layout, image.fill)
     except ProcessLookupError:
         raise image.gone() from None
     uses = seen.uses
@@ -200,55 +198,7 @@ class ProcessCopy(CoreImage):
             return local_file(likely)  # it has ended meanwhile
 
 
-def _reader(image: ProcessImage, shared: SharedFiles) -> Callable[[int, memoryview], int]:
-    plain = block_reader(image.memory_tid, image.fill)
-    if not shared.told.pages:
-        return plain
-    return lambda address, block: shared.fill(address, block) or plain(address, block)
-
-
 def _arguments(pid: int) -> str:
     with suppress(OSError):
         return os.fsdecode(procfiles.read_bytes(f"/proc/{pid}/cmdline").replace(b"\0", b" ").strip())
     return ""
-
-
-def block_reader(pid: int, slow: Fill) -> Fill:
-    """Returns a reader like `slow` for that process's memory, nearly twice as fast: the kernel copies each page once,
-    without a page of its own in between."""
-    call = _find_call()
-    if call is None:
-        return slow
-    import ctypes  # a Python may lack it
-
-    first = memoryview(bytearray(1))
-
-    def fill(address: int, block: memoryview) -> int:
-        size = len(block)
-        ours, theirs = (
-            array("Q", [ctypes.addressof(ctypes.c_char.from_buffer(block)), size]),
-            array("Q", [address, size]),
-        )
-        if call(pid, ours.buffer_info()[0], 1, theirs.buffer_info()[0], 1, 0) == size:
-            # the pid may be another program's by now; /proc/PID/mem, once open, is not
-            slow(address, first)
-            return size
-        # /proc/PID/mem also reads what the process itself may not
-        return slow(address, block)
-
-    return fill
-
-
-def _find_call() -> Optional[Callable[..., int]]:
-    """Returns process_vm_readv; None if this Python has no ctypes, or is of 32 bits."""
-    with suppress(ImportError, AttributeError, OSError):
-        import ctypes  # a Python may lack it
-
-        call = ctypes.CDLL(None).process_vm_readv
-        word, pointer = ctypes.c_ulong, ctypes.c_void_p
-        call.argtypes = [ctypes.c_int, pointer, word, pointer, word, word]
-        call.restype = ctypes.c_ssize_t
-        if ctypes.sizeof(pointer) == 8:
-            typed: Callable[..., int] = call
-            return typed
-    return None
