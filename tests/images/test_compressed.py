@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -22,7 +23,7 @@ from partial import check_image, documents, figures, look
 from schemas import problem_ids, valid
 from subjects import Subject
 
-from arenascope.sources.core import compressed
+from arenascope.base.meter import Meter, unseen
 from arenascope.sources.core.compressed import BLOCK, SparseFile
 from arenascope.sources.core.core_image import CoreImage
 
@@ -87,7 +88,7 @@ def test_every_figure_but_residency(core: Path, whole: Whole, ending: str, tmp_p
 
 def test_unpacked_sparse_and_the_same(core: Path, tmp_path: Path, empty: Path) -> None:
     packed = pack(core, "gz", tmp_path / "core.gz")
-    with CoreImage(str(packed), str) as image:
+    with CoreImage(str(packed), unseen) as image:
         status = os.fstat(image.file)
         assert (status.st_nlink, status.st_size) == (0, core.stat().st_size)
         assert status.st_blocks * 512 < core.stat().st_size
@@ -211,15 +212,21 @@ def _unpacking(pid: int, folder: Path) -> bool:
     return False
 
 
-def test_progress_is_said(core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_told(core: Path, tmp_path: Path) -> None:
     packed = pack(core, "gz", tmp_path / "core.gz")
-    clock = iter(range(1000))
-    monkeypatch.setattr(compressed.time, "monotonic", lambda: next(clock))
-    said: list[str] = []
-    with CoreImage(str(packed), said.append):
+    advanced: list[int] = []
+
+    class Counting:
+        def advance(self, amount: int) -> None:
+            advanced.append(amount)
+
+    def meter(what: str, total: int) -> AbstractContextManager[Meter]:
+        assert (what, total) == (f"unpacking {packed}", packed.stat().st_size)
+        return nullcontext(Counting())
+
+    with CoreImage(str(packed), meter):
         pass
-    assert said[0].startswith(f"unpacking {packed}: ")
-    assert said[-1] == ""
+    assert sum(advanced) == packed.stat().st_size
 
 
 def test_blocks_of_zeros_become_holes(tmp_path: Path) -> None:

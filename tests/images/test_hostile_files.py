@@ -23,6 +23,7 @@ from subjects import Subject
 
 from arenascope.analysis.diff import compare
 from arenascope.base.errors import UsageError
+from arenascope.base.meter import unseen
 from arenascope.commands.steps.snapshot_file import NAME, read
 from arenascope.sources.core import compressed
 from arenascope.sources.core.core_image import CoreImage
@@ -247,7 +248,7 @@ def test_what_unpacks_to_more_than_any_core(
         for _ in range(100):
             process.stdin.write(bytes(1 << 20))
         process.stdin.close()
-    with CoreImage(str(path), str) as image:
+    with CoreImage(str(path), unseen) as image:
         assert image.size <= 16 << 20
         (said,) = image.shortage()
         assert said.id == "core-unpacked-in-part"

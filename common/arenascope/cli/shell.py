@@ -6,7 +6,7 @@ import _thread
 import os
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from shlex import quote
 from shutil import get_terminal_size
@@ -16,6 +16,7 @@ from ..base import background
 from ..base.about import PROGRAM
 from ..base.argv import is_url, pid_in
 from ..base.errors import HoldEnded, HoldOver, HoldTooShort, TargetError, UsageError
+from ..base.meter import Meter, unseen
 from ..base.model import HOLD, HOLD_AT_MOST, allows_more
 from ..commands.all_commands import find_command
 from ..commands.framework.arguments import argument, seconds
@@ -124,7 +125,6 @@ class ShellDoor:
         self._before_hold: Optional[Callable[[Target], None]] = None
         self._opened = ExitStack()
         """Closes the files of the target at the end of the look."""
-        self._line = OverwrittenLine(sys.stderr)
         self._waiting = Waiting(sys.stderr)
 
     def __enter__(self: AnyDoor) -> AnyDoor:
@@ -159,7 +159,7 @@ class ShellDoor:
 
         how = self.how
         subject = self.subject
-        image = self._copied(subject) if is_url(subject) else CoreImage(subject, self.progress)
+        image = self._copied(subject) if is_url(subject) else CoreImage(subject, self.meter)
         target = ShellTarget(image, how.folders, how.symbols, how.sysroot, declared=how.declared)
         return self._opened.enter_context(target)
 
@@ -168,8 +168,8 @@ class ShellDoor:
         from ..sources.core.core_image import CoreImage
         from ..sources.core.open_core import open_core
 
-        with copied(url, self.notice, self.progress) as copy:
-            return CoreImage(url, held=open_core(url, self.progress, f"/proc/self/fd/{copy.fileno()}"))
+        with copied(url, self.notice, self.meter) as copy:
+            return CoreImage(url, held=open_core(url, self.meter, f"/proc/self/fd/{copy.fileno()}"))
 
     def _process(self, pid: int) -> Target:
         if pid == os.getpid() and self.how.stop != "none":
@@ -304,10 +304,8 @@ class ShellDoor:
         """Shows on a terminal what is being done."""
         self._waiting.begin(what)
 
-    def progress(self, text: str) -> None:
-        """Overwrites one line on a terminal; "" clears it at the end."""
-        if sys.stderr.isatty():
-            self._line.show(text)
+    def meter(self, what: str, total: int) -> AbstractContextManager[Meter]:
+        return Progress(what, total)
 
     def describe(self) -> Sequence[str]:
         return ["no debugger: the shell"]
@@ -322,8 +320,8 @@ class QuietDoor(ShellDoor):
     def notice(self, text: str) -> None:
         pass
 
-    def progress(self, text: str) -> None:
-        pass
+    def meter(self, what: str, total: int) -> AbstractContextManager[Meter]:
+        return unseen(what, total)
 
 
 HOLD_AT_MOST_OPTION = argument(

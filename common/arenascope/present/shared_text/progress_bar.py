@@ -128,6 +128,8 @@ class Progress:
                 mininterval=0,
                 miniters=0,
                 ncols=columns(self._stream),
+                # on a terminal that does not know its height tqdm finds room for none
+                nrows=2,
                 bar_format=BAR,
             )
             # count the time before it was shown

@@ -10,12 +10,12 @@ import errno
 import os
 import subprocess
 import tempfile
-import time
 from contextlib import contextmanager
 from io import FileIO
 from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional
 
 from ...base.errors import TargetError
+from ...base.meter import MakeMeter, Meter
 from ...base.model import Statement
 from ...base.optional_libraries import find_program
 from ..elf.elf_file import MAGIC
@@ -32,8 +32,6 @@ BLOCK = 64 << 10
 """A block of this size that is all zero becomes a hole."""
 RESERVE = 64 << 20
 """Free space that is left for others."""
-Say = Callable[[str], None]
-"""Takes a progress line about once a second; "" when all is done."""
 
 
 class Unpacked(NamedTuple):
@@ -44,15 +42,15 @@ class Unpacked(NamedTuple):
     """Why it is not the whole core, if the packed file is cut or damaged."""
 
 
-def unpack(path: str, packed: int, form: Format, say: Say) -> Unpacked:
+def unpack(path: str, packed: int, form: Format, meter: MakeMeter) -> Unpacked:
     """Returns the unpacked core; TargetError if nothing here can unpack it, or there is no room for it."""
     hint = form.command.format(path=path)
     with _temporary(path, hint) as whole:
         out = SparseFile(whole.fileno(), path, hint)
         size = os.fstat(packed).st_size
         out.check_room(size)
-        with _reader(path, packed, form, hint) as source:
-            why = _copy(source, out, _Progress(path, packed, say), max(ALWAYS, MAX_TIMES * size))
+        with _reader(path, packed, form, hint) as source, meter(f"unpacking {path}", size) as shown:
+            why = _copy(source, out, packed, shown, max(ALWAYS, MAX_TIMES * size))
         out.finish()
         if not out.size:
             raise TargetError(f"cannot unpack {path}: {why or 'it holds nothing'}", hint)
@@ -75,22 +73,22 @@ def _temporary(path: str, hint: str) -> FileIO:
         ) from error
 
 
-def _copy(source: _Source, out: SparseFile, progress: _Progress, limit: int) -> Optional[str]:
+def _copy(source: _Source, out: SparseFile, packed: int, meter: Meter, limit: int) -> Optional[str]:
     """Copies, and returns why it ended early, or None. It stops if the file does not begin as a core."""
-    try:
-        while True:
-            block = source.read(READ)
-            if not block:
-                return source.broken()
-            if not out.begun and not block.startswith(MAGIC[: len(block)]):
-                out.write(block)
-                return None
+    done = 0
+    while True:
+        block = source.read(READ)
+        if not block:
+            return source.broken()
+        if not out.begun and not block.startswith(MAGIC[: len(block)]):
             out.write(block)
-            progress.show(out.size)
-            if out.size > limit:
-                return f"stopped at {limit >> 20:,} MiB: more than {MAX_TIMES:,} times its packed size, as no core is"
-    finally:
-        progress.end()
+            return None
+        out.write(block)
+        # the reader's descriptor is a copy of ours: one position for both
+        before, done = done, os.lseek(packed, 0, os.SEEK_CUR)
+        meter.advance(done - before)
+        if out.size > limit:
+            return f"stopped at {limit >> 20:,} MiB: more than {MAX_TIMES:,} times its packed size, as no core is"
 
 
 class _Source(NamedTuple):
@@ -137,31 +135,6 @@ def window_log(packed: int) -> int:
     """Returns the window for zstd --long, which a reader must accept explicitly: more than zstd's default only for a
     file that is large itself, as so much memory is used."""
     return 31 if packed >= 32 << 20 else 27
-
-
-class _Progress:
-    """Reports progress once a second."""
-
-    def __init__(self, path: str, packed: int, say: Say) -> None:
-        self.path = path
-        self.packed = packed
-        self.say = say
-        self.whole = os.fstat(packed).st_size
-        self.next = time.monotonic() + 1
-        self.shown = False
-
-    def show(self, done: int) -> None:
-        now = time.monotonic()
-        if now >= self.next:
-            self.next = now + 1
-            # the reader's descriptor is a copy of ours: one position for both
-            share = min(100, 100 * os.lseek(self.packed, 0, os.SEEK_CUR) // max(1, self.whole))
-            self.shown = True
-            self.say(f"unpacking {self.path}: {share}%, {done >> 20:,} MiB so far")
-
-    def end(self) -> None:
-        if self.shown:
-            self.say("")
 
 
 class SparseFile:

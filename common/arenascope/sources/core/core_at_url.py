@@ -7,13 +7,13 @@ import os
 import sys
 import tarfile
 import tempfile
-import time
 import zipfile
 import zlib
 from typing import IO, Any, Callable
 
 from ...base import optional_libraries
 from ...base.errors import TargetError
+from ...base.meter import MakeMeter
 
 LARGEST = 16 << 20
 """The most bytes of an HTTP answer that is no core: a list of files, or the first bytes of one."""
@@ -30,7 +30,6 @@ OWN_ERRORS = (
     ("paramiko", "SSHException"),
 )
 """Base classes of file systems' errors that are neither an OSError nor a ValueError, by module."""
-Say = Callable[[str], None]
 
 
 def load_fsspec() -> Any:
@@ -81,11 +80,11 @@ def store_error_text(error: BaseException, url: str) -> str:
     return text if text and text != url else "there is no such file"
 
 
-def copied(url: str, notice: Say, progress: Say) -> IO[bytes]:
+def copied(url: str, notice: Callable[[str], None], meter: MakeMeter) -> IO[bytes]:
     """Returns a copy of the file at `url`, which goes when it is closed, or with this process. TargetError if the file
     cannot be read whole, or there is no room for it.
 
-    `notice` takes a line about the copy, `progress` one about once a second, and "" when all is done.
+    `notice` takes a line about the copy.
     """
     fsspec = load_fsspec()
     try:
@@ -99,8 +98,18 @@ def copied(url: str, notice: Say, progress: Say) -> IO[bytes]:
             raise TargetError(f"{url}: its server does not say how large it is", "fetch it yourself, and name the file")
         _check_room(copy.fileno(), url, size)
         notice(f"{url} is copied whole ({size:,} bytes) to {tempfile.gettempdir()}, and removed afterwards\n")
-        callback = fsspec.callbacks.Callback(hooks={"copied": _Copying(url, size, progress)})
-        system.get_file(path, f"/proc/self/fd/{copy.fileno()}", callback=callback)
+        with meter(f"copying {url}", size) as shown:
+            done = 0
+
+            def count(_: object, now: int, **__: object) -> None:
+                nonlocal done
+                if now > size:
+                    raise TargetError(f"{url}: more came than the {size:,} bytes that it has by its server's word")
+                before, done = done, now
+                shown.advance(now - before)
+
+            callback = fsspec.callbacks.Callback(hooks={"copied": count})
+            system.get_file(path, f"/proc/self/fd/{copy.fileno()}", callback=callback)
         got = os.fstat(copy.fileno()).st_size
         if got != size:
             raise TargetError(f"{url}: {got:,} of its {size:,} bytes came")
@@ -112,8 +121,6 @@ def copied(url: str, notice: Say, progress: Say) -> IO[bytes]:
         # Ctrl-C among them
         copy.close()
         raise
-    finally:
-        progress("")
 
 
 def _check_room(file: int, url: str, size: int) -> None:
@@ -123,20 +130,3 @@ def _check_room(file: int, url: str, size: int) -> None:
             f"there is not enough room in {tempfile.gettempdir()} for {url} ({size:,} bytes)",
             "set TMPDIR to a larger folder",
         )
-
-
-class _Copying:
-    """Receives fsspec's progress of a copy."""
-
-    def __init__(self, url: str, size: int, progress: Say) -> None:
-        self._url, self._size, self._progress = url, size, progress
-        self._next = time.monotonic() + 1
-
-    def __call__(self, _: object, done: int, **__: object) -> None:
-        if done > self._size:
-            raise TargetError(f"{self._url}: more came than the {self._size:,} bytes that it has by its server's word")
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + 1
-            share = 100 * done // max(1, self._size)
-            self._progress(f"copying {self._url}: {share}%, {done >> 20:,} MiB so far")

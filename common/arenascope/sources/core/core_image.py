@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import MemoryReadError, TargetError
+from ...base.meter import MakeMeter
 from ...base.model import Statement
 from ...sources import target
 from ..core import open_core
@@ -21,7 +22,6 @@ from ..memory import Memory
 from ..source import Source
 
 if TYPE_CHECKING:
-    from .compressed import Say
     from .saved_note import KernelFacts
 
 
@@ -249,13 +249,15 @@ class CoreImage(Source):
 
     kind = "core"
 
-    def __init__(self, path: str, say: Optional[Say] = None, held: Optional[open_core.CoreBytes] = None) -> None:
+    def __init__(
+        self, path: str, meter: Optional[MakeMeter] = None, held: Optional[open_core.CoreBytes] = None
+    ) -> None:
         """A compressed core is opened only if its progress can be shown: it costs time and room.
 
         `held` are the bytes of a core that is no local file.
         """
         self.path = path
-        self.held: open_core.CoreBytes = open_core.open_core(path, say) if held is None else held
+        self.held: open_core.CoreBytes = open_core.open_core(path, meter) if held is None else held
         self.unpacked = self.held.unpacked
         self.size = self.held.size
         self._bytes = self.held.read

@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import TargetError
+from ...base.meter import MakeMeter
 from ...base.model import Statement
 from ..elf.elf_file import MAGIC
 from ..target import Span
 
 if TYPE_CHECKING:
-    from .compressed import Say
     from .core_in_memory import CopyBytes
 
 # first bytes, what it is, what makes a core of it
@@ -97,7 +97,7 @@ def data_within(file: int, at: int, end: int) -> Iterator[Span]:
             yield Span(start, min(at, end))
 
 
-def open_core(path: str, say: Optional[Say], copy: Optional[str] = None) -> CoreFile:
+def open_core(path: str, meter: Optional[MakeMeter], copy: Optional[str] = None) -> CoreFile:
     """Opens a file that is at least ELF; TargetError says what it is instead.
 
     `copy`: the file to open, if `path` is only a name for people.
@@ -108,12 +108,12 @@ def open_core(path: str, say: Optional[Say], copy: Optional[str] = None) -> Core
     except OSError as error:
         raise TargetError(f"cannot open {path}: {error.strerror}") from error
     try:
-        form = _check_kind(path, file, say is not None)
-        if form is None or say is None:
+        form = _check_kind(path, file, meter is not None)
+        if form is None or meter is None:
             return CoreFile(path, file)
         from .compressed import unpack
 
-        unpacked = unpack(path, file, form, say)
+        unpacked = unpack(path, file, form, meter)
         os.close(file)
         file = unpacked.file
         _check_kind(f"{path}, unpacked,", file, False)
