@@ -24,7 +24,7 @@ from .debug_info_types import (
 )
 from .debugged_variables import function_name, plain_name
 from .elf.address_names import NamedSymbol
-from .elf.elf_file import INFORMATION, module_build_id, proven_files
+from .elf.elf_file import INFORMATION, downloads, module_build_id, proven_files
 from .target import Region, SymbolPlace
 
 DEFAULT_BYTES = 64 << 20
@@ -32,7 +32,6 @@ DEFAULT_BYTES = 64 << 20
 DEBUG = (".debug_", ".zdebug_")
 FORMS: Sequence[Form] = get_args(Form)
 LANGUAGES = ("", "c", "c++", "rust")
-CACHE, CACHES, DEBUGINFOD = "DEBUGINFOD_CACHE_PATH", "XDG_CACHE_HOME", "debuginfod_client"
 
 
 class DescribedTarget(Protocol):
@@ -180,7 +179,7 @@ class TypesByEngine:
         question = TypesQuestion()
         question.number(int(self._follows))
         question.strings([os.fsencode(each) for each in self._folders])
-        question.string(os.fsencode(_downloaded()) if self._follows else b"")
+        question.string(os.fsencode(downloads()))
         question.number(len(self._modules))
         for each in self._modules:
             question.number(each.region.start)
@@ -245,9 +244,3 @@ def _is_own(path: str) -> bool:
         return os.stat(path).st_uid in (0, os.geteuid())
     except OSError:
         return False
-
-
-def _downloaded() -> str:
-    """Returns the folder where debuginfod's clients keep what they have downloaded; nothing is downloaded."""
-    caches = os.environ.get(CACHES) or os.path.expanduser("~/.cache")
-    return os.environ.get(CACHE) or os.path.join(caches, DEBUGINFOD)

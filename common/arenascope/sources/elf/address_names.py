@@ -223,8 +223,11 @@ class AddressNames(ABC):
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]:
         """Returns the files that may have a module's symbols: its separate debug file first, then the file itself."""
-        paths = elf_file.find_debug_file(build_id, self._folders, self.sysroot), self.open_file(region)
-        return [path for path in paths if path is not None]
+        own = self.open_file(region)
+        debug = elf_file.find_debug_file(build_id, self._folders, self.sysroot)
+        if debug is None and own is not None and self._folders and self.sysroot is None:
+            debug = elf_file.linked_file(own)
+        return [path for path in (debug, own) if path is not None]
 
     def _search(self, start: Region, address: int) -> Optional[SymbolPlace]:
         name = self._covering(start, address)

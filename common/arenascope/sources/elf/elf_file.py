@@ -431,11 +431,32 @@ def proven_files(paths: Iterable[Optional[str]], build_id: str) -> Iterator[ElfF
             continue
 
 
-def find_debug_file(build_id: str, debug_dirs: Iterable[str], sysroot: Optional[str] = None) -> Optional[str]:
+def downloads() -> str:
+    """Returns the folder where debuginfod's clients keep what they have downloaded."""
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.environ.get("DEBUGINFOD_CACHE_PATH") or os.path.join(caches, "debuginfod_client")
+
+
+def linked_file(path: str) -> Optional[str]:
+    """Returns the separate debug file that a file names, if it lies beside it or in .debug there."""
+    try:
+        with ElfFile(path) as file:
+            link = next((each for each in file.sections if each.name == ".gnu_debuglink"), None)
+            name = string_at(file.read(link.offset, min(link.size, LONGEST_NAME)), 0) if link is not None else ""
+    except (ArenascopeError, struct.error):
+        return None
+    folder = os.path.dirname(os.path.realpath(path))
+    beside = [os.path.join(folder, name), os.path.join(folder, ".debug", name)] if os.path.basename(name) else []
+    return next((each for each in beside if "/" not in name and os.path.isfile(each)), None)
+
+
+def find_debug_file(build_id: str, debug_dirs: Sequence[str], sysroot: Optional[str] = None) -> Optional[str]:
     """Returns the separate debug file of that build-id under the first of `debug_dirs` that has it, or below
-    `sysroot`."""
+    `sysroot`, or that was downloaded."""
     if len(build_id) < 3:
         return None
+    if debug_dirs and os.path.isfile(path := os.path.join(downloads(), build_id, "debuginfo")):
+        return path
     name = os.path.join(".build-id", build_id[:2], build_id[2:] + ".debug")
     for folder in debug_dirs:
         path = os.path.join(folder, name)

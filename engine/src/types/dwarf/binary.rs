@@ -41,7 +41,6 @@ pub struct Contents {
 /// Another file that a file names.
 pub struct Link {
     pub name: Vec<u8>,
-    /// Empty: it says none.
     pub build_id: Vec<u8>,
 }
 
@@ -63,8 +62,8 @@ pub struct Binary {
     pub build_id: Vec<u8>,
     /// The address that the file's first byte was linked for.
     pub first_address: u64,
-    /// The separate file of debug information.
-    pub debug_link: Option<Link>,
+    /// Where the block of thread-local variables was linked, and its bytes.
+    pub thread_block: (u64, u64),
     /// What dwz moved to a file that several have in common.
     pub shared: Option<Link>,
     sections: Vec<Section>,
@@ -81,6 +80,11 @@ impl Binary {
         file.seek(SeekFrom::Start(0)).ok()?;
         let cache = ReadCache::new(file.try_clone().ok()?);
         let parsed = object::read::File::parse(&cache).ok()?;
+        let of_threads = parsed.sections().filter(|each| matches!(each.name(), Ok(".tdata" | ".tbss")));
+        let spans: Vec<_> =
+            of_threads.map(|each| (each.address(), each.address().saturating_add(each.size()))).collect();
+        let start = spans.iter().map(|span| span.0).min().unwrap_or(0);
+        let thread_block = (start, spans.iter().map(|span| span.1).max().unwrap_or(0) - start);
         let mut sections = Vec::new();
         for each in parsed.sections() {
             let (Ok(name), Ok(range)) = (each.name(), each.compressed_file_range()) else { continue };
@@ -107,11 +111,7 @@ impl Binary {
             machine: parsed.architecture(),
             build_id: parsed.build_id().ok().flatten().unwrap_or_default().to_owned(),
             first_address: first.map_or(0, |each| each.address().wrapping_sub(each.file_range().0)),
-            debug_link: parsed
-                .gnu_debuglink()
-                .ok()
-                .flatten()
-                .map(|(name, _)| Link { name: name.to_owned(), build_id: Vec::new() }),
+            thread_block,
             shared: parsed
                 .gnu_debugaltlink()
                 .ok()
@@ -123,15 +123,15 @@ impl Binary {
         Some(made)
     }
 
-    fn find(&self, name: &str) -> Option<&Section> {
+    fn find(&self, name: &'static str) -> impl Iterator<Item = &Section> {
         // compressed in the old way a section is called so
-        let old = |other: &str| other.strip_prefix(".z") == name.strip_prefix('.');
-        self.sections.iter().find(|each| each.name == name || old(&each.name))
+        let old = move |other: &str| other.strip_prefix(".z") == name.strip_prefix('.');
+        self.sections.iter().filter(move |each| each.name == name || old(&each.name))
     }
 
     /// How many bytes a section has in memory; 0: none.
-    pub fn size_of(&self, name: &str) -> u64 {
-        self.find(name).map_or(0, |each| each.inflated)
+    pub fn size_of(&self, name: &'static str) -> u64 {
+        self.find(name).map(|each| each.inflated).fold(0, u64::saturating_add)
     }
 
     /// Its global symbols, in order, each name once at an address.
@@ -152,9 +152,24 @@ impl Binary {
         found
     }
 
-    /// None: there is none, or the file is cut or damaged.
-    pub fn read(&self, name: &str) -> Result<Option<Contents>> {
-        let Some(section) = self.find(name) else { return Ok(None) };
+    /// One after the other, if several are called so: a split file has type units in sections of their own. None: there is
+    /// none, or the file is cut or damaged.
+    pub fn read(&self, name: &'static str) -> Result<Option<Contents>> {
+        let mut all: Option<Contents> = None;
+        for section in self.find(name) {
+            let Some(bytes) = self.read_section(section)? else { return Ok(None) };
+            match &mut all {
+                Some(all) => {
+                    all.bytes.try_reserve(bytes.len())?;
+                    all.bytes.extend(bytes);
+                }
+                None => all = Some(Contents { bytes, address: section.address }),
+            }
+        }
+        Ok(all)
+    }
+
+    fn read_section(&self, section: &Section) -> Result<Option<Vec<u8>>> {
         let length = self.file.metadata().map_or(0, |about| about.len());
         let end = section.offset.checked_add(section.size);
         let bound = section.size.saturating_mul(MOST_INFLATED).saturating_add(SMALL);
@@ -169,12 +184,11 @@ impl Binary {
                 return Ok(None);
             }
         }
-        let bytes = match section.packed {
-            Packed::No => Some(raw),
-            Packed::Zlib => inflated(&raw, section.inflated, true)?,
-            Packed::Zstd => inflated(&raw, section.inflated, false)?,
-        };
-        Ok(bytes.map(|bytes| Contents { bytes, address: section.address }))
+        match section.packed {
+            Packed::No => Ok(Some(raw)),
+            Packed::Zlib => inflated(&raw, section.inflated, true),
+            Packed::Zstd => inflated(&raw, section.inflated, false),
+        }
     }
 
     /// Fills `to` with what was linked for an address on; false where the file has no such bytes.

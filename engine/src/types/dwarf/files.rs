@@ -11,6 +11,7 @@ use gimli::{constants as dw, DwarfPackage, SectionId};
 use super::binary::{Binary, Link};
 use super::units::{Debug, Module, R};
 use crate::failure::{Failure, Result};
+use crate::types::facts::Language;
 
 /// What a door tells of a module.
 pub struct GivenModule {
@@ -29,7 +30,7 @@ pub struct Places {
     /// With separate debug information, such as /usr/lib/debug.
     pub folders: Vec<PathBuf>,
     /// debuginfod's, which is only read.
-    pub cache: Option<PathBuf>,
+    pub cache: PathBuf,
     /// Whether files that files name are opened.
     pub follows: bool,
 }
@@ -45,21 +46,7 @@ impl Places {
         }
         let name = format!(".build-id/{}/{}.debug", &digits[..2], &digits[2..]);
         let in_folders = self.folders.iter().map(|folder| folder.join(&name));
-        in_folders.chain(self.cache.iter().map(|cache| cache.join(&digits).join("debuginfo"))).collect()
-    }
-
-    /// A file's separate debug information.
-    fn separate(&self, of: &Binary) -> Option<Binary> {
-        let mut paths = self.by_build_id(&of.build_id);
-        if let Some(link) = &of.debug_link {
-            let name = OsStr::from_bytes(&link.name);
-            let own = folder_of(&of.path);
-            paths.extend([own.join(name), own.join(".debug").join(name)]);
-            let beneath = own.strip_prefix("/").unwrap_or(&own);
-            paths.extend(self.folders.iter().map(|folder| folder.join(beneath).join(name)));
-        }
-        let proven = |each: &Binary| !of.build_id.is_empty() && each.build_id == of.build_id && is_described(each);
-        paths.iter().filter_map(|path| Binary::open(path)).find(proven)
+        in_folders.chain(std::iter::once(self.cache.join(&digits).join("debuginfo"))).collect()
     }
 
     /// What dwz has moved to another file.
@@ -102,15 +89,9 @@ impl Debug {
         }
         let mut files: Vec<Binary> = given.files.iter().filter_map(|path| Binary::open(path)).collect();
         files.retain(|file| file.build_id == given.build_id);
-        let mut described = files.iter().position(is_described);
-        if described.is_none() && places.follows {
-            if let Some(separate) = files.last().and_then(|file| places.separate(file)) {
-                files.insert(0, separate);
-                described = Some(0);
-            }
-        }
+        let described = files.iter().position(is_described);
         let first_address = files.last().map_or(given.base, |file| file.first_address);
-        let number = self.modules.len() as u32;
+        let (number, first) = (self.modules.len() as u32, self.units.len());
         self.modules.push(Module {
             base: given.base,
             bias: given.base.wrapping_sub(first_address),
@@ -142,7 +123,29 @@ impl Debug {
         }
         self.modules[number as usize].own = files.pop();
         self.modules[number as usize].others = files;
+        self.adopt_languages(first);
         Ok(())
+    }
+
+    /// Units of which others are a part, as dwz makes them, say no language.
+    fn adopt_languages(&mut self, first: usize) {
+        let mut left: Vec<u32> = (first..self.units.len()).map(|number| number as u32).collect();
+        left.retain(|number| self.units[*number as usize].language != Language::Unknown);
+        while let Some(number) = left.pop() {
+            let mut parts = Vec::new();
+            self.children(self.root(number), |die, entry| {
+                parts.extend(self.referred(die, dw::DW_AT_import));
+                entry.tag() == dw::DW_TAG_imported_unit
+            });
+            let language = self.units[number as usize].language;
+            for part in parts {
+                let of = &mut self.units[part.unit as usize].language;
+                if *of == Language::Unknown {
+                    *of = language;
+                    left.push(part.unit);
+                }
+            }
+        }
     }
 
     /// The parts of units in files of their own (.dwo), or in a package of them.
@@ -192,7 +195,9 @@ impl Debug {
 
     fn package(&mut self, files: &[Binary]) -> Result<Option<DwarfPackage<R>>> {
         for file in files {
-            let mut path = file.path.clone().into_os_string();
+            // that of a live process may be one of /proc/PID/map_files
+            let real = file.path.canonicalize();
+            let mut path = real.unwrap_or_else(|_| file.path.clone()).into_os_string();
             path.push(".dwp");
             let Some(binary) = Binary::open(Path::new(&path)) else { continue };
             let mut slices = HashMap::new();
@@ -201,6 +206,7 @@ impl Debug {
                 SectionId::DebugTuIndex,
                 SectionId::DebugAbbrev,
                 SectionId::DebugInfo,
+                SectionId::DebugLine,
                 SectionId::DebugLoc,
                 SectionId::DebugLocLists,
                 SectionId::DebugRngLists,

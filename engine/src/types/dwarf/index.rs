@@ -445,8 +445,14 @@ impl Debug {
             for each in part.statics {
                 push(&mut found[of(self, each.die)].statics, each)?;
             }
-            for each in part.locals {
-                push(&mut found[of(self, each.die)].locals, each)?;
+            for mut each in part.locals {
+                let module = of(self, each.die);
+                let (start, size) = self.modules[module].own.as_ref().map_or((0, 0), |own| own.thread_block);
+                // GCC has the place in the file instead, where debug information is split
+                if each.address >= size && each.address.wrapping_sub(start) < size {
+                    each.address -= start;
+                }
+                push(&mut found[module].locals, each)?;
             }
             for each in part.code {
                 let index = &mut found[of(self, each.die)];

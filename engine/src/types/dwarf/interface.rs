@@ -160,7 +160,7 @@ pub unsafe extern "C" fn arenascope_types_open(to: *mut *mut Program) -> i32 {
 }
 
 /// Opens the files of modules and reads what is in them. Asked is: whether files that files name are opened, folders of
-/// debug information, debuginfod's folder if there is one, and of each module its first address, whether it is the
+/// debug information, debuginfod's folder, and of each module its first address, whether it is the
 /// program, whether it is the C library, its build-id, and its files (see `GivenModule`).
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_types_read(
@@ -171,8 +171,7 @@ pub unsafe extern "C" fn arenascope_types_read(
 ) -> i32 {
     guarded(|| {
         let mut asked = asked(numbers, text);
-        let mut places = Places { follows: asked.number()? != 0, folders: asked.paths()?, cache: None };
-        places.cache = Some(asked.path()?).filter(|cache| !cache.as_os_str().is_empty());
+        let places = Places { follows: asked.number()? != 0, folders: asked.paths()?, cache: asked.path()? };
         let mut debug = Debug::default();
         for _ in 0..asked.count()? {
             control.advance(1)?;
