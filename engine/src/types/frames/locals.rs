@@ -342,12 +342,9 @@ impl<'i> Here<'_, 'i> {
         let bound = match (value.exprloc_value(), debug.reference(range.unit, value)) {
             (Some(expression), _) => self.computed(range.unit, expression),
             (None, Some(variable)) => {
-                let size = debug.said(variable, dw::DW_AT_type).and_then(|(die, value)| {
-                    let of = debug.reference(die.unit, value)?;
-                    debug.said(of, dw::DW_AT_byte_size).and_then(|(_, size)| size.udata_value())
-                });
-                match self.place(variable, size.filter(|size| *size <= 8)?)? {
-                    Place::Address(address) => self.memory.number(address, size? as u8),
+                let (_, size) = form_of(self.program, self.program.type_of(variable)).ok()?;
+                match self.place(variable, Some(size).filter(|size| matches!(size, 1 | 2 | 4 | 8))?)? {
+                    Place::Address(address) => self.memory.number(address, size as u8),
                     Place::Data(data) => Some(self.memory.image().number(&data)),
                     _ => None,
                 }

@@ -174,8 +174,11 @@ impl<'a, 'i, R: Reader<Offset = usize>, M: Modules<R>> Unwinder<'a, 'i, R, M> {
     }
 
     fn caller(&mut self, frame: &Frame) -> Option<Caller> {
+        if let Some(interrupted) = self.interrupted(frame) {
+            return Some(interrupted);
+        }
         let code = frame.code();
-        let Some((tables, bias)) = self.modules.tables_at(code) else { return self.interrupted(frame) };
+        let (tables, bias) = self.modules.tables_at(code)?;
         let entry = tables.find(code.wrapping_sub(bias))?;
         if entry.is_mapped {
             self.by_entry(frame, &tables.mapped, tables, bias, entry.offset)
@@ -238,8 +241,7 @@ impl<'a, 'i, R: Reader<Offset = usize>, M: Modules<R>> Unwinder<'a, 'i, R, M> {
         Some(Caller { registers: before, end, is_signal: entry.is_signal_trampoline() })
     }
 
-    /// What a signal interrupted, if the frame is the one to which its handler returns, and the kernel's layout is all
-    /// that tells of it.
+    /// What a signal interrupted, if the frame is the one to which its handler returns, and its table does not tell it.
     fn interrupted(&self, frame: &Frame) -> Option<Caller> {
         let layout = self.machine.signal?;
         let mut code = [0; 8];
