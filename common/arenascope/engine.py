@@ -33,6 +33,7 @@ HEARTBEAT = 0.05
 AT_ONCE = 32 << 20
 """A call that looks at less than that is over before anybody could see its progress."""
 FEW_STEPS = 1 << 18
+FEW_THREADS = 8
 NOBODY = -1
 LAST = (1 << 63) - 1
 """No process has memory behind it; a damaged heap may claim it."""
@@ -1068,10 +1069,17 @@ class TypesAnswer:
     def size(self) -> int:
         return self.number() & (1 << 64) - 1
 
+    def address(self) -> Optional[int]:
+        found = self.option()
+        return None if found is None else found & (1 << 64) - 1
+
     def string(self) -> str:
-        start = self._from
-        self._from += self.number()
-        return bytes(self._text[start : self._from]).decode("utf-8", "replace")
+        return (self.data() or b"").decode("utf-8", "replace")
+
+    def data(self) -> Optional[bytes]:
+        start, size = self._from, self.option()
+        self._from += size or 0
+        return None if size is None else bytes(self._text[start : self._from])
 
     def numbers(self) -> list[int]:
         rest = self._numbers[self._at :]
@@ -1107,6 +1115,13 @@ class EngineTypes(_Owned):
             else:
                 words.append(ctypes.c_uint64(each & (1 << 64) - 1))
         self._call(f"types_{kind}", *words, given.argument)
+        return TypesAnswer(given.view("q"), given.view("B", at=1))
+
+    def locals(self, image: EngineImage, stacks: TypesQuestion, threads: int) -> TypesAnswer:
+        """The variables of threads' frames, whose stacks are in the image, as arenascope_types_locals has them."""
+        call, given = _Call(), _Given(2)
+        arguments = (image.pointer, call.table(stacks.numbers), call.table(stacks.text), CONTROL, given.argument)
+        self._run("types_locals", *arguments, size=threads, at_once=FEW_THREADS)
         return TypesAnswer(given.view("q"), given.view("B", at=1))
 
 

@@ -8,6 +8,7 @@ use arenascope::image::{Image, Piece};
 use arenascope::types::frames::registers::Machine;
 use arenascope::types::frames::unwind::{Modules, StackMemory, Tables, Unwinder};
 use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, LittleEndian};
+use object::Architecture;
 
 type Slice = EndianSlice<'static, LittleEndian>;
 
@@ -130,7 +131,7 @@ fn compare() {
     let bytes = truth.last().expect("frames").stack - stack;
     let piece = Piece { address: stack, bytes, data: stack as *const u8, fd: -1, offset: 0 };
     image.set(&[piece]).expect("a piece");
-    let machine = Machine::of(62).expect("x86-64");
+    let machine = Machine::of(Architecture::X86_64).expect("x86-64");
     let memory = StackMemory::new(&image).expect("memory");
     let modules = mapped();
     let start = machine.read(&general, 8, |bytes| image.number(bytes)).expect("registers");
@@ -226,7 +227,7 @@ fn damaged_tables_end_a_stack() {
         let mut image = Image::new(8, false);
         image.set(&[piece]).expect("a piece");
         let memory = StackMemory::new(&image).expect("memory");
-        let machine = Machine::of(62).expect("x86-64");
+        let machine = Machine::of(Architecture::X86_64).expect("x86-64");
         for code in codes {
             let mut general = vec![0u8; 160];
             for at in 0..20 {

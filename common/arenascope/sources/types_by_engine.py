@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import struct
+from bisect import bisect_left
 from collections import Counter
 from contextlib import suppress
 from functools import cached_property
 from typing import Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, get_args
 
-from ..base.errors import ArenascopeError
-from ..engine import NOTHING, EngineTypes, TypesAnswer, TypesQuestion
+from ..base.errors import ArenascopeError, MemoryReadError
+from ..engine import NOTHING, EngineImage, EngineTypes, TypesAnswer, TypesQuestion
 from .debug_info_types import (
     BitField,
     Form,
@@ -21,14 +22,22 @@ from .debug_info_types import (
     ThreadLocal,
     TypedVariable,
     TypeFacts,
+    VariableFrame,
 )
-from .debugged_variables import function_name, plain_name
+from .debugged_variables import THREADS, function_name, plain_name
 from .elf.address_names import NamedSymbol
 from .elf.elf_file import INFORMATION, downloads, module_build_id, proven_files
-from .target import Region, SymbolPlace
+from .target import ByteOrder, MemoryPiece, Region, RegisterSets, SymbolPlace, ThreadInfo
 
 DEFAULT_BYTES = 64 << 20
 """The default limit of bytes read."""
+MOST_OF_ONE, MOST_OF_ALL = 8 << 20, 64 << 20
+"""The most bytes of one stack and of all, where they must be copied. Frames are unwound from the innermost on."""
+RED_ZONE = 128
+"""A leaf function may use this much below the stack pointer."""
+BLOCK = 1 << 16
+VDSO = "[vdso]"
+"""The kernel's module."""
 DEBUG = (".debug_", ".zdebug_")
 FORMS: Sequence[Form] = get_args(Form)
 LANGUAGES = ("", "c", "c++", "rust")
@@ -38,6 +47,18 @@ class DescribedTarget(Protocol):
     """A Target as far as types need one."""
 
     sysroot: Optional[str]
+    pointer_size: int
+    byte_order: ByteOrder
+
+    def stop_if_asked(self) -> None: ...
+
+    def regions(self) -> Sequence[Region]: ...
+
+    def pieces(self, start: int, end: int) -> Optional[Sequence[MemoryPiece]]: ...
+
+    def threads(self) -> Sequence[ThreadInfo]: ...
+
+    def register_sets(self) -> Sequence[RegisterSets]: ...
 
     def read(self, address: int, size: int) -> bytes: ...
 
@@ -126,7 +147,49 @@ class TypesByEngine:
         ]
 
     def locals(self) -> Sequence[Local]:
-        return ()
+        sets = self._target.register_sets()[:THREADS]
+        if self._engine is None or not sets:
+            return ()
+        image = EngineImage(self._target.pointer_size, self._target.byte_order, self._target.stop_if_asked)
+        image.set_memory(self._pieces())
+        question = TypesQuestion()
+        kernel = next((each for each in self._target.regions() if each.path == VDSO), None)
+        question.number(kernel.start if kernel is not None else 0)
+        question.string(self._read(kernel.start, kernel.end) if kernel is not None else b"")
+        for each in sets:
+            question.number(each.tid)
+            question.string(each.general)
+        answer = self._engine.locals(image, question, len(sets))
+        found = [(_local(answer), answer.option()) for _ in range(answer.number())]
+        frames = [_frame(answer) for _ in range(answer.number())]
+        return [local._replace(within=frames[at]) if at is not None else local for local, at in found]
+
+    def _pieces(self) -> list[MemoryPiece]:
+        """Returns where the image's bytes are; copies of stacks where only reading gives them."""
+        pointers = [each.stack_pointer for each in self._target.threads() if each.stack_pointer is not None]
+        pointers, left = sorted(pointers), MOST_OF_ALL
+        pieces = list[MemoryPiece]()
+        for region in self._target.regions():
+            found = self._target.pieces(region.start, region.end)
+            if found is not None:
+                pieces += found
+                continue
+            at = bisect_left(pointers, region.start)
+            if at < len(pointers) and pointers[at] < region.end:
+                start = max(region.start, pointers[at] - RED_ZONE)
+                data = self._read(start, min(region.end, start + min(MOST_OF_ONE, left)))
+                left -= len(data)
+                pieces.append(MemoryPiece(start, len(data), memoryview(bytearray(data))))
+        return pieces
+
+    def _read(self, start: int, end: int) -> bytes:
+        """Returns the bytes up to the first one that is missing, by blocks."""
+        data = bytearray()
+        with suppress(MemoryReadError):
+            while start < end:
+                data += self._target.read(start, min(BLOCK, end - start))
+                start += BLOCK
+        return bytes(data)
 
     def facts(self, type: int) -> TypeFacts:
         if type not in self._facts:
@@ -232,6 +295,16 @@ def read_facts(answer: TypesAnswer) -> TypeFacts:
         ],
         tag=next((read_field(answer) for _ in range(answer.number())), None),
     )
+
+
+def _local(answer: TypesAnswer) -> Local:
+    type, name, tid, frame = answer.number(), answer.string(), answer.number(), answer.number()
+    return Local(name, type, tid, frame, answer.string(), address=answer.address(), data=answer.data())
+
+
+def _frame(answer: TypesAnswer) -> VariableFrame:
+    code, low, high = answer.size(), answer.size(), answer.size()
+    return VariableFrame(code, low, high, tuple(answer.size() for _ in range(answer.number())))
 
 
 def read_field(answer: TypesAnswer) -> StructField:

@@ -25,7 +25,7 @@ impl<'a> Asked<'a> {
         Ok(*first)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8]> {
+    pub(in crate::types) fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = self.count()?;
         if length > self.text.len() {
             return Err(Failure::BadInput);
@@ -46,6 +46,10 @@ impl<'a> Asked<'a> {
 
     fn paths(&mut self) -> Result<Vec<PathBuf>> {
         (0..self.count()?).map(|_| self.path()).collect()
+    }
+
+    pub(in crate::types) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
     }
 
     pub(in crate::types) fn count(&mut self) -> Result<usize> {
@@ -69,9 +73,13 @@ impl Answer {
     }
 
     pub(in crate::types) fn string(&mut self, text: &str) -> Result<()> {
-        self.text.try_reserve(text.len())?;
-        self.text.extend_from_slice(text.as_bytes());
-        self.number(text.len() as i64)
+        self.bytes(text.as_bytes())
+    }
+
+    pub(in crate::types) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.text.try_reserve(bytes.len())?;
+        self.text.extend_from_slice(bytes);
+        self.number(bytes.len() as i64)
     }
 
     pub(in crate::types) fn list<T>(
@@ -263,7 +271,7 @@ pub unsafe extern "C" fn arenascope_types_variables(
 ) -> i32 {
     answered(to, |answer| {
         let mut asked = asked(numbers, text);
-        while !asked.numbers.is_empty() {
+        while !asked.is_empty() {
             let base = asked.number()?;
             let (value, size) = (asked.number()? as u64, asked.number()? as u64);
             let symbol = Symbol { value, size, name: asked.string()? };

@@ -1,5 +1,7 @@
 //! A thread's registers by DWARF's numbers.
 
+use object::Architecture;
+
 /// Numbers below this are kept: general registers, of x86 the program counter too.
 const COUNT: usize = 40;
 /// Stands in `Machine::order` for what has no number below `COUNT`.
@@ -7,8 +9,7 @@ const NONE: u8 = u8::MAX;
 
 /// A machine's general registers.
 pub struct Machine {
-    /// Its number in ELF headers.
-    elf: u16,
+    of: &'static [Architecture],
     /// Of what an NT_PRSTATUS has, in its order.
     order: &'static [u8],
     /// Where the program counter stands there.
@@ -39,7 +40,7 @@ const AARCH64_SIGNAL: SignalFrame =
 
 const MACHINES: [Machine; 5] = [
     Machine {
-        elf: 62, // x86-64
+        of: &[Architecture::X86_64, Architecture::X86_64_X32],
         order: &[15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4, 5, NONE, 16, NONE, NONE, 7],
         counter: 16,
         stack: 7,
@@ -48,7 +49,7 @@ const MACHINES: [Machine; 5] = [
         signal: None,
     },
     Machine {
-        elf: 3, // i386
+        of: &[Architecture::I386],
         order: &[3, 1, 2, 6, 7, 5, 0, NONE, NONE, NONE, NONE, NONE, 8, NONE, NONE, 4],
         counter: 12,
         stack: 4,
@@ -57,7 +58,7 @@ const MACHINES: [Machine; 5] = [
         signal: None,
     },
     Machine {
-        elf: 183, // aarch64
+        of: &[Architecture::Aarch64],
         order: &[
             0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
             29, 30, 31, NONE,
@@ -69,7 +70,7 @@ const MACHINES: [Machine; 5] = [
         signal: Some(&AARCH64_SIGNAL),
     },
     Machine {
-        elf: 40, // ARM
+        of: &[Architecture::Arm],
         order: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, NONE],
         counter: 15,
         stack: 13,
@@ -78,7 +79,7 @@ const MACHINES: [Machine; 5] = [
         signal: None,
     },
     Machine {
-        elf: 243, // RISC-V
+        of: &[Architecture::Riscv64, Architecture::Riscv32],
         order: &[
             NONE, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
             28, 29, 30, 31,
@@ -92,8 +93,8 @@ const MACHINES: [Machine; 5] = [
 ];
 
 impl Machine {
-    pub fn of(elf: u16) -> Option<&'static Machine> {
-        MACHINES.iter().find(|each| each.elf == elf)
+    pub fn of(machine: Architecture) -> Option<&'static Machine> {
+        MACHINES.iter().find(|each| each.of.contains(&machine))
     }
 
     /// Whether functions leave this register as it was.
@@ -104,7 +105,7 @@ impl Machine {
     /// The registers of an NT_PRSTATUS, whose numbers `number` reads; None if it lacks the most important ones.
     pub fn read(&self, general: &[u8], word: u64, number: impl Fn(&[u8]) -> u64) -> Option<Registers> {
         // a process with short pointers has long registers, too
-        let size = if self.elf == 62 { 8 } else { word as usize };
+        let size = if self.of.contains(&Architecture::X86_64) { 8 } else { word as usize };
         let mut registers = Registers { values: [None; COUNT], counter: 0 };
         let mut counter = None;
         for (at, bytes) in general.chunks_exact(size).enumerate().take(self.order.len()) {
