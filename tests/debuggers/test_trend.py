@@ -20,7 +20,7 @@ from schemas import valid, valid_snapshot
 from subjects import Subject
 
 from arenascope.cli.watch import NOTHING_GROWS
-from arenascope.commands.steps import snapshot_file
+from arenascope.present.json_documents import snapshot_file
 from arenascope.present.shared_text.text import Style
 from arenascope.sources.live.cgroups import memory_limit
 

@@ -71,7 +71,6 @@ PACKAGES = (
     "blocks",
     "present",
     "commands/framework",
-    "commands/steps",
     "commands",
     "cli",
 )

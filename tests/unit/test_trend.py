@@ -16,7 +16,7 @@ from heap_mixtures import everything
 
 from arenascope.analysis.trend import Series, ValueAt, judged, lives, reached, succession
 from arenascope.base.errors import UsageError
-from arenascope.commands.steps import snapshot_file
+from arenascope.present.json_documents import snapshot_file
 
 MIB = 1 << 20
 START = 1_700_000_000.0

@@ -248,7 +248,9 @@ def likeness(word: str) -> int:
         return NOT if word[:2].lower() == "0x" else UNLIKELY
     if is_elf(word):
         return SURELY
-    from ..commands.steps.snapshot_file import looks_like_one  # imported here: few words are files of another kind
+    from ..present.json_documents.snapshot_file import (
+        looks_like_one,  # imported here: few words are files of another kind
+    )
 
     return NOT if looks_like_one(word) else MAYBE
 

@@ -19,8 +19,8 @@ from ..base.printable import one_line
 from ..commands.framework.arguments import argument, outline_of, seconds
 from ..commands.framework.command import EXACT, Context, Reads
 from ..commands.snapshot import LookCost, LookLimit, predict_cost, take
-from ..commands.steps import snapshot_file
 from ..commands.trend import HOW, drawn
+from ..present.json_documents import snapshot_file
 from ..present.screens.report import LABELS, growth_headlines, interval_words, rate_words, size_of
 from ..present.screens.verdict import OtherScreen, outside_malloc_lines
 from ..present.shared_text.text import Style, bar, duration, signed, table

@@ -11,6 +11,7 @@ from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..present.json_documents import process_records as records
 from ..present.json_documents.record import statement_record
+from ..present.json_documents.snapshot_file import read
 from ..present.screens import report as growth
 from ..present.screens.report import LABELS
 from ..present.screens.verdict import outside_malloc_lines
@@ -19,7 +20,6 @@ from ..present.shared_text.text import Style, signed, table
 from ..session.resident import problems_of
 from .framework.command import Answer, Context, argument, command
 from .snapshot import look_limit, take
-from .steps.snapshot_file import read
 
 TREND = 64 << 10
 SHORT = {

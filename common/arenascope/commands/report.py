@@ -49,6 +49,7 @@ from ..present.json_documents.arena_records import AllocatorShare
 from ..present.json_documents.block_records import Written
 from ..present.json_documents.process_records import GrownType, ReportDocument
 from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.json_documents.snapshot_file import read
 from ..present.pages.fill_page import filled, packed, title_of
 from ..present.screens import report as screen
 from ..present.screens.advice_sentences import AdviceText, words
@@ -67,7 +68,6 @@ from .framework.command import WITH_VALUES, Answer, Context, always, argument, c
 from .framework.live_copy import CopiedImage, quick_core_search
 from .map import sentences as map_sentences
 from .snapshot import moment_before, take_moment
-from .steps.snapshot_file import read
 from .types import typed
 
 AT_ONCE = ("arenas", "trim", "params", "version")

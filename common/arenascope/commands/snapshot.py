@@ -13,6 +13,7 @@ from ..base.errors import ArenascopeError, UsageError
 from ..base.model import Statement
 from ..blocks.declared.once_per_image import containers_of
 from ..present.json_documents import process_records as records
+from ..present.json_documents.snapshot_file import read, write
 from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import count, duration
 from ..session.resident import problems_of
@@ -22,7 +23,6 @@ from .containers import row_record
 from .framework.arguments import seconds
 from .framework.command import Answer, CommandRequest, Context, Door, argument, command, parse_request
 from .framework.live_copy import IN_A_SECOND, tells_types
-from .steps.snapshot_file import read, write
 
 START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9
 """Seconds, measured: to start, for each block, and for each byte that is copied."""

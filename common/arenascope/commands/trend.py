@@ -32,6 +32,7 @@ from ..base.model import Statement
 from ..base.whole_file import write_whole
 from ..present.json_documents import process_records as records
 from ..present.json_documents.record import statement_record
+from ..present.json_documents.snapshot_file import read_all
 from ..present.pages.fill_page import filled
 from ..present.screens.report import (
     LABELS,
@@ -50,7 +51,6 @@ from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import Style, count, next_lines, signed, table
 from .framework.command import Answer, Context, argument, command, parse_size
-from .steps.snapshot_file import read_all
 
 
 @command(

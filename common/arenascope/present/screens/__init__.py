@@ -1,1 +1,1 @@
-"""The text of the large answers."""
+"""Text that several commands show."""

@@ -1,1 +1,0 @@
-"""Steps that several commands share, or that are long: copying a live process, snapshot files, redacting."""
