@@ -1159,6 +1159,12 @@ class TracedBlocks(_Owned):
         self._call("traced_names", given.argument)
         return TypesAnswer(given.view("q"), given.view("B", at=1))
 
+    def rows(self) -> TypesAnswer:
+        """The containers by the way to them, as arenascope_traced_rows has them."""
+        given, size = _Given(2), 2 * len(self.name)
+        self._image._run("traced_rows", self._types.pointer, self.pointer, CONTROL, given.argument, size=size)
+        return TypesAnswer(given.view("q"), given.view("B", at=1))
+
     def fitting(self, types: Sequence[int], starts: Sequence[int]) -> list[tuple[int, int]]:
         """Of each type, in how many of the blocks that begin there no word contradicts it, and how many words of these
         show it."""

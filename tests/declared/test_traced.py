@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 from sites import PROGRAMS, Sited, compare, sizes_of
+from subjects import started
 from test_names import LEAST, Least
 from test_truth import ARGUMENTS, LEVELS
 
+from arenascope.blocks.declared.container_rows import container_rows
+from arenascope.blocks.declared.memory_reader import MemoryReader
 from arenascope.blocks.declared.named_blocks import NamedBlocks
-from arenascope.blocks.declared.once_per_image import named_blocks
+from arenascope.blocks.declared.once_per_image import containers_of, named_blocks
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.refs import ImageSearch
 from arenascope.blocks.graph.roots import find_roots
@@ -36,13 +41,14 @@ BUILDS = [
 """Without what main's own variables hold, and what clang has optimised so that other names are better."""
 
 
-def traced(pid: int) -> NamedBlocks:
+@contextmanager
+def traced(pid: int) -> Iterator[tuple[Session, NamedBlocks]]:
     with ShellTarget(ProcessImage(pid)) as target:
         types = TypesByEngine(target, target.debug_folders, None)
         session = Session(target)
         blocks = live_blocks(session)
         search = ImageSearch(session, blocks, find_roots(session, blocks))
-        return named_blocks(search, types, ground_of(session))
+        yield session, named_blocks(search, types, ground_of(session))
 
 
 @pytest.mark.parametrize(("program", "level"), BUILDS)
@@ -52,7 +58,8 @@ def test_no_name_is_wrong(program: str, level: str, tmp_path: Path) -> None:
     try:
         expected = sited.expected()
         sizes = sizes_of(sited.program, {each.type for each in expected.values() if each.type})
-        found = traced(sited.pid)
+        with traced(sited.pid) as (_, found):
+            pass
     finally:
         sited.end()
     named = [(start, found.name_of(number)) for number, start in enumerate(found.blocks.starts)]
@@ -62,3 +69,12 @@ def test_no_name_is_wrong(program: str, level: str, tmp_path: Path) -> None:
     assert said.typed + said.by_field >= least.named
     assert said.typed >= least.by_type
     assert said.typed_bytes_without_leaks >= least.bytes
+
+
+@pytest.mark.parametrize("program", ["daemon", "server", "idioms.cc", "idioms.rs"])
+def test_containers_have_the_same_rows(program: str, tmp_path: Path) -> None:
+    """As of the same names without the engine."""
+    with started(PROGRAMS / f"{program}.O2", *ARGUMENTS[program]) as process, traced(process.pid) as (session, named):
+        expected = container_rows(named, MemoryReader(session, named.blocks, ground_of(session)))
+        assert containers_of(session, named) == [row._replace(links=[*row.links]) for row in expected]
+        assert len(expected) > 5

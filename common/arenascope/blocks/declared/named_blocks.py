@@ -8,7 +8,7 @@ from mmap import mmap
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.model import Kind
-from ...engine import places_of
+from ...engine import TracedBlocks, places_of
 from ...sources.debug_info_types import VariableFrame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks
@@ -105,6 +105,8 @@ class NamedBlocks:
         """Containers that did not prove themselves, by type."""
         self.contradicted: Mapping[Rule, int] = {}
         """Rules of the user's, and how many blocks each says something wrong of."""
+        self.traced: Optional[TracedBlocks] = None
+        """What the engine has, if it named them."""
 
     def name_of(self, block: int) -> Optional[BlockName]:
         return self.names[self.name[block]] if len(self.name) and self.name[block] >= 0 else None

@@ -27,7 +27,7 @@ from .layouts import Layouts, TypeTable
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks, StartVariable
 from .rules import doubts, made, rules_of
-from .traced import traced_blocks
+from .traced import traced_blocks, traced_rows
 from .tracer import Tracer
 from .values import MemberValue, Values
 
@@ -200,6 +200,8 @@ def containers_in(search: ImageSearch) -> list[ContainerRow]:
 
 def containers_of(session: Session, named: NamedBlocks) -> list[ContainerRow]:
     """Of blocks that have been named."""
+    if named.traced is not None:
+        return [*traced_rows(named.traced)]
     return container_rows(named, MemoryReader(session, named.blocks, ground_of(session)))
 
 

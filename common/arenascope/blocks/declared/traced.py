@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence, get_args
+from typing import Iterator, Mapping, Optional, Sequence, get_args
 
 from ...base.meter import Meter
+from ...base.model import CONTAINER_FORMS
 from ...engine import NOTHING, EngineTypes, TracedBlocks, TypesAnswer, TypesQuestion
 from ...sources.types_by_engine import read_facts, read_field
 from ..graph.refs import ImageSearch
 from ..recognise.module_memory import LoadedModules
+from .container_rows import ContainerRow, Elements
 from .layouts import Layouts
 from .named_blocks import BlockName, Form, NamedBlocks, StartVariable
 from .rules import COMPARISONS, ProgramRules, Rule, Tag
@@ -44,9 +46,32 @@ def traced_blocks(
     found = NamedBlocks(blocks, has_names=False)
     found.name, found.level, found.parent = traced.name, traced.level, traced.parent
     found.step, found.number, found.elements = traced.step, traced.number, traced.elements
-    found.starts = starts
+    found.starts, found.traced = starts, traced
     _read_names(traced.names(), found, lines, layouts)
     return found
+
+
+def traced_rows(traced: TracedBlocks) -> Iterator[ContainerRow]:
+    """The containers of blocks that the engine named, what holds most first. KeyboardInterrupt."""
+    answer = traced.rows()
+    for _ in range(answer.number()):
+        path, type, form = answer.string(), answer.string(), CONTAINER_FORMS[answer.number()]
+        links, containers = [answer.string() for _ in range(answer.number())], answer.size()
+        elements = Elements(answer.size(), answer.size(), answer.option(), answer.option())
+        held_blocks, held_bytes, sample, certain = (answer.size() for _ in range(4))
+        yield ContainerRow(
+            path,
+            type,
+            form=form,
+            links=links,
+            containers=containers,
+            elements=elements,
+            held_blocks=held_blocks,
+            held_bytes=held_bytes,
+            sample=sample,
+            certain=bool(certain),
+            element=answer.string(),
+        )
 
 
 def _option(number: Optional[int]) -> int:

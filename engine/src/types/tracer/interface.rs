@@ -9,6 +9,7 @@ use super::memory::{Malloc, Memory};
 use super::modules::LoadedModules;
 use super::names::{At, BlockName, Proof};
 use super::objects::Objects;
+use super::rows::{rows, Elements, Known};
 use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use super::trace::{Named, Start, Tracer};
 use crate::failure::{push, with_room, Control, Failure, Result};
@@ -137,6 +138,7 @@ fn rules(asked: &mut Asked) -> Result<Rules> {
 pub struct Traced {
     ground: Ground,
     layouts: Rc<Layouts>,
+    starts: Vec<Start>,
     named: Named,
     names: Vec<BlockName>,
     steps: Vec<Rc<str>>,
@@ -174,7 +176,7 @@ pub unsafe extern "C" fn arenascope_trace(
         let Tracer { named, objects, .. } = tracer;
         let Objects { names, damaged, .. } = objects;
         let (names, steps, damaged) = (names.names, names.steps.all, damaged.into_iter().collect());
-        *to = boxed(Traced { ground, layouts, named, names, steps, damaged, contradicted });
+        *to = boxed(Traced { ground, layouts, starts, named, names, steps, damaged, contradicted });
         Ok(())
     })
 }
@@ -266,5 +268,45 @@ pub unsafe extern "C" fn arenascope_traced_fitting(
         }
         *to = Given::of(found);
         Ok(())
+    })
+}
+
+/// Containers by the way to them: each its path, type, form, links, containers, elements (how many, in the largest, buckets
+/// or NONE, longest chain or NONE), blocks and bytes held, where a block of the largest begins, whether it is certain, its
+/// elements' struct (see `Row`).
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_traced_rows(
+    engine: &Engine,
+    program: &Program,
+    traced: &Traced,
+    control: &Control,
+    to: &mut [Given; 2],
+) -> i32 {
+    answered(to, |answer| {
+        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
+        let Traced { ground: Ground { malloc, mapped, alone, .. }, layouts, starts, named, names, steps, .. } = traced;
+        if named.name.len() > engine.blocks.len() {
+            return Err(Failure::BadInput);
+        }
+        let memory = &Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
+        let found = rows(Known { memory, layouts, named, names, steps, starts }, control)?;
+        answer.list(&found, |answer, row| {
+            answer.string(&row.path)?;
+            answer.string(&row.of)?;
+            answer.number(row.form as i64)?;
+            let links: Vec<&Rc<str>> = row.links.iter().collect();
+            answer.list(&links, |answer, link| answer.string(link))?;
+            let Elements { number, largest, buckets, longest_chain } = row.elements;
+            for number in [row.containers, number, largest] {
+                answer.number(number as i64)?;
+            }
+            for number in [buckets, longest_chain] {
+                answer.option(number.map(|number| number as i64))?;
+            }
+            for number in [row.held_blocks, row.held_bytes, row.sample, u64::from(row.certain)] {
+                answer.number(number as i64)?;
+            }
+            answer.string(&row.element)
+        })
     })
 }

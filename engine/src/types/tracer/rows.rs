@@ -45,9 +45,9 @@ pub enum RowForm {
     Container,
     HashTable,
     Array,
-    ChainedHashTable,
     List,
     Tree,
+    ChainedHashTable,
 }
 
 /// How many elements, and how they are spread.
