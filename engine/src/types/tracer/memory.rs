@@ -9,9 +9,9 @@ use crate::image::{Image, Span};
 
 /// Bytes of a file that are read at once.
 const WINDOW: u64 = 1 << WINDOW_BITS;
-const WINDOW_BITS: u32 = 14;
+const WINDOW_BITS: u32 = 12;
 /// Windows of files that are kept.
-const WINDOWS: usize = 1 << 10;
+const WINDOWS: usize = 1 << 12;
 /// Elements of an array in a variable.
 const MOST_ELEMENTS: u64 = 1 << 24;
 /// Addresses below, and as far from the top, are a program's own marks for nothing.
@@ -486,7 +486,7 @@ pub mod tests {
         image.set(&[piece(90_000)]).unwrap();
         let (blocks, none) = (Blocks::default(), Heap::default());
         let memory = Memory::new(&image, &blocks, Malloc::new(WORD, 16, 4096), &none, &[], &[]).unwrap();
-        for number in [0, 1, 2045, 2046, 2047, 2048, 9_999, 5, 9_998] {
+        for number in [0, 1, 509, 510, 511, 512, 9_999, 5, 9_998] {
             assert_eq!(memory.word(HEAP + 8 + number * 8), Some(number));
         }
         assert_eq!(memory.word(HEAP + 8 + 10_000 * 8), None);
