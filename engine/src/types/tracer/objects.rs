@@ -17,6 +17,8 @@ use crate::types::facts::TypeId;
 const DEEPEST: u32 = 16;
 /// Likewise of unions, as in Rust's lists: each node would prove itself by all that follow.
 const DEEPEST_UNION: u32 = 4;
+/// So many objects to which members of unions lead are looked at for one object: each may have several unions.
+const MOST_FITS: u32 = 1 << 10;
 /// So many elements of an array are looked at for proof.
 const FEW_ELEMENTS: u64 = 64;
 /// So many elements beyond the first have to have a pointer that is right.
@@ -67,6 +69,7 @@ pub struct Objects<'a> {
     high: u64,
     control: &'a Control,
     left: u32,
+    fits_left: u32,
     /// "[]", as a prefix.
     brackets: u32,
     /// Room for what is needed for a moment.
@@ -103,6 +106,7 @@ impl<'a> Objects<'a> {
             high,
             control,
             left: PACE,
+            fits_left: 0,
             brackets,
             spare: Vec::new(),
             nodes: Vec::new(),
@@ -146,6 +150,9 @@ impl<'a> Objects<'a> {
         found: &mut Vec<Claimed>,
     ) -> Result<u64> {
         self.step()?;
+        if depth == 0 {
+            self.fits_left = MOST_FITS;
+        }
         let mut bad = 0;
         for slot in &layout.slots {
             let value = self.memory.word(place.wrapping_add(slot.offset)).unwrap_or(0);
@@ -836,9 +843,10 @@ impl<'a> Objects<'a> {
         let (Target::Object, Some(target)) = (slot.to, slot.target) else { return Ok(Some(Fit::Possible)) };
         let layout = self.layouts.of(target)?;
         let size = self.types.facts(target)?.size;
-        if self.memory.room(block) < size {
+        if self.memory.room(block) < size || self.fits_left == 0 {
             return Ok(None);
         }
+        self.fits_left -= 1;
         let right = self.proofs(&layout, value, Proof::Any, depth + 1)?;
         Ok(right.map(|right| match right {
             _ if !self.memory.fits(block, size) => Fit::TooLarge,

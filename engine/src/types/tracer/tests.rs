@@ -856,3 +856,262 @@ fn an_index_of_a_list_has_no_chains() {
     let rows = program.rows();
     assert!(rows.iter().all(|row| row.form != RowForm::ChainedHashTable), "{rows:?}");
 }
+
+#[test]
+fn one_that_another_extends_by_no_more_than_the_chunk_has_is_not_certain() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let base = node(&types, "base", 16);
+    let more = types.structure("more", 24, &[("base", 0, base), ("n", 16, program.long)]);
+    let (block, other) = (program.malloc(24, &[]), program.malloc(24, &[]));
+    program.variable("base", types.to(base), &[block]);
+    program.variable("more", types.to(more), &[other]);
+    let found = program.trace();
+    assert_eq!((found.text(block), found.is_certain(block), found.sure(other)), ("base and a tail", false, "more"));
+}
+
+#[test]
+fn an_element_with_a_pointer_that_leads_nowhere_is_none() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let inner = node(&types, "inner", 40);
+    let entry = types.structure("entry", 24, &[("key", 0, program.long), ("inner", 8, types.to(inner))]);
+    let inners: Vec<u64> = (0..10).map(|at| if at == 5 { GARBAGE } else { program.malloc(40, &[]) }).collect();
+    let words: Vec<u64> = inners.iter().flat_map(|inner| [1, *inner, 0]).collect();
+    let block = program.malloc(240, &words);
+    program.variable("entries", types.to(entry), &[block]);
+    let found = program.trace();
+    assert!(found.name(block).map_or(true, |name| matches!(name.form, NameForm::Tail | NameForm::Field)));
+}
+
+#[test]
+fn a_count_proves_nothing_of_what_extends_what_is_pointed_to() {
+    // as Lua's objects begin: three times the base has room, three are counted, all that follows leads to others
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let base = node(&types, "base", 16);
+    let holder = types.structure("holder", 64, &[("base", 0, types.to(base)), ("count", 8, program.int)]);
+    let others = program.malloc(200, &[]);
+    let block = program.malloc(48, &[others, 0, others, 0, others]);
+    let start = program.malloc(64, &[block, 3]);
+    program.variable("holder", types.to(holder), &[start]);
+    assert_eq!(program.trace().name(block).map(|name| name.form), Some(NameForm::Tail));
+}
+
+#[test]
+fn of_two_that_begin_with_the_same_members_it_is_the_one_that_has_more() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let (base, more) = (types.structure("base", 16, &[]), types.structure("more", 24, &[]));
+    let (next, long) = (types.to(base), program.long);
+    types.set(base, &[("next", 0, next), ("kind", 8, long)]);
+    types.set(more, &[("next", 0, next), ("kind", 8, long), ("number", 16, long)]);
+    let block = program.malloc(24, &[]);
+    program.variable("base", types.to(base), &[block]);
+    program.variable("more", types.to(more), &[block]);
+    assert_eq!(program.trace().sure(block), "more");
+}
+
+#[test]
+fn the_link_back_of_a_list_is_no_array() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let element = types.structure("element", 40, &[]);
+    let pointer = types.to(element);
+    types.set(element, &[("next", 0, pointer), ("back", 8, types.to(pointer))]);
+    let (first, head) = (program.malloc(40, &[]), program.malloc(40, &[]));
+    program.heap.put(first, &[0, head]);
+    program.heap.put(head, &[first]);
+    program.variable("first", pointer, &[first]);
+    let found = program.trace();
+    assert_eq!((found.sure(first), found.text(head)), ("element", "void at element.back"));
+}
+
+#[test]
+fn buckets_are_proven_by_several_nodes_or_by_a_power_of_two_and_one() {
+    for (power, count, certain) in [(0, 4, "node *[]"), (0, 1, ""), (6, 1, "node *[]"), (5, 1, "")] {
+        let mut program = Program::new();
+        let types = program.types.clone();
+        let node = node(&types, "node", 40);
+        let powers = types.array(program.char, Some(2));
+        let fields = [("rows", 0, types.to(types.to(node))), ("powers", 8, powers)];
+        let table = types.structure("table", 40, &fields);
+        let mut words = [0; 64];
+        for at in 0..count {
+            words[3 + 14 * at] = program.malloc(40, &[]);
+        }
+        let buckets = program.malloc(8 * 64, &words);
+        let block = program.malloc(40, &[buckets, power]);
+        program.variable("table", types.to(table), &[block]);
+        let found = program.trace();
+        assert_eq!(
+            (found.sure(buckets), found.sure(words[3])),
+            (certain, if certain.is_empty() { "" } else { "node" })
+        );
+        assert_eq!(found.text(block), "table");
+    }
+}
+
+#[test]
+fn arrays_in_each_of_several_objects() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = node(&types, "node", 40);
+    let pair = types.structure("pair", 16, &[("key", 0, types.to(program.char)), ("value", 8, types.to(node))]);
+    let to = types.array(types.to(node), Some(20));
+    let piece = types.structure("piece", 320, &[("to", 0, to), ("pairs", 160, types.array(pair, Some(10)))]);
+    let nodes: Vec<u64> = (0..4).map(|_| program.malloc(40, &[])).collect();
+    let text = program.malloc(30, &[]);
+    let odd = 0x0101_0101_0101_0101;
+    let right = program.malloc(320, &[0, 0, nodes[0], nodes[0] + 8]);
+    program.heap.put(right + 160 + 16 * 3, &[text, nodes[1]]);
+    // this one has more that contradicts its type than what agrees
+    let wrong = program.malloc(320, &[nodes[2], odd, odd]);
+    program.variable("all", types.array(types.to(piece), Some(2)), &[right, wrong]);
+    let found = program.trace();
+    assert_eq!((found.sure(right), found.text(wrong), found.text(nodes[2])), ("piece", "", ""));
+    assert_eq!((found.sure(nodes[0]), found.step(nodes[0]), found.number[found.block(nodes[0])]), ("node", ".to[]", 2));
+    assert_eq!((found.sure(nodes[1]), found.step(nodes[1])), ("node", ".pairs[].value"));
+    assert_eq!(
+        (found.text(text), found.step(text), found.number[found.block(text)]),
+        ("char[] of pair.key", ".pairs[].key", 3)
+    );
+}
+
+#[test]
+fn a_flexible_array_without_elements_is_as_sure_as_any_struct() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let entry = node(&types, "entry", 40);
+    let void = types.add(Facts::new("", Form::Pointer, WORD));
+    types.set(entry, &[("next", 32, types.to(entry)), ("rest", 40, types.array(void, None))]);
+    let next = program.malloc(40, &[]);
+    let block = program.malloc(40, &[0, 0, 0, 0, next]);
+    program.variable("entry", types.to(entry), &[block]);
+    let found = program.trace();
+    assert_eq!((found.sure(block), found.sure(next)), ("entry", "entry"));
+}
+
+#[test]
+fn members_that_tell_no_type_name_what_they_lead_to() {
+    // a string's length lies in front of it; at an even offset may be a member of any struct
+    for (header, is_named) in [(0, true), (3, true), (17, true), (8, false), (19, false)] {
+        let mut program = Program::new();
+        let types = program.types.clone();
+        let void = types.add(Facts::new("", Form::Pointer, WORD));
+        let holder = types.structure("holder", 40, &[("text", 0, types.to(program.char)), ("any", 8, void)]);
+        let (text, any) = (program.malloc(100, &[]), program.malloc(200, &[]));
+        let block = program.malloc(40, &[text + header, any + header]);
+        program.variable("holder", types.to(holder), &[block]);
+        let found = program.trace();
+        let names = if is_named { ("char[] of holder.text", "void at holder.any") } else { ("", "") };
+        assert_eq!(((found.text(text), found.text(any)), found.is_certain(text)), (names, false));
+        assert_eq!(found.sure(block), "holder");
+    }
+}
+
+#[test]
+fn a_struct_with_its_own_text_behind_it_has_a_tail() {
+    for (within, form) in [(19, NameForm::Tail), (3, NameForm::Field)] {
+        let mut program = Program::new();
+        let types = program.types.clone();
+        let void = types.add(Facts::new("", Form::Pointer, WORD));
+        let value = types.structure("value", 16, &[("count", 0, program.long), ("any", 8, void)]);
+        let block = program.malloc(100, &[]);
+        program.heap.put(block, &[1, block + within]);
+        program.variable("first", types.to(value), &[block]);
+        let found = program.trace();
+        assert_eq!((found.name(block).map(|name| name.form), found.is_certain(block)), (Some(form), false));
+    }
+}
+
+#[test]
+fn characters_in_a_union_have_to_be_the_only_ones() {
+    for (larger, form) in [(0, Some(NameForm::Union)), (16, None)] {
+        let mut program = Program::new();
+        let types = program.types.clone();
+        let node = node(&types, "node", 40);
+        let either = with_union(&types, &[program.char, node]);
+        let next = program.malloc(40, &[]);
+        let block = program.heap.malloc_larger(40, larger);
+        program.heap.put(block, &[next]);
+        program.variable("either", either, &[block]);
+        assert_eq!(program.trace().name(block).map(|name| name.form), form);
+    }
+}
+
+#[test]
+fn a_node_whose_link_is_in_a_union_is_not_proven_by_all_that_follow() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = types.structure("node", 40, &[]);
+    let link = types.number("", Form::Union, 8);
+    types.set(link, &[("next", 0, types.to(node)), ("other", 0, types.to(node))]);
+    types.set(node, &[("a", 0, link), ("b", 8, link), ("c", 16, link), ("d", 24, link)]);
+    let mut nodes = vec![0];
+    for at in 0..200 {
+        nodes.push(program.malloc(40, &[nodes[at]; 4]));
+    }
+    program.variable("first", types.to(node), &[nodes[200]]);
+    let found = program.trace();
+    assert_eq!((found.sure(nodes[200]), found.text(nodes[1])), ("node", "one of node"));
+}
+
+#[test]
+fn what_holds_itself_ends() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let circle = types.structure("circle", 40, &[]);
+    types.set(circle, &[("self", 0, circle), ("next", 8, types.to(circle))]);
+    let huge = types.structure("huge", 48, &[("all", 0, types.array(circle, Some(1 << 40)))]);
+    let blocks = [0; 3].map(|_| program.malloc(40, &[]));
+    for at in 0..3 {
+        program.heap.put(blocks[at], &[blocks[(at + 1) % 3]; 2]);
+    }
+    let large = program.malloc(48, &[]);
+    program.variable("circle", types.to(circle), &[blocks[0]]);
+    program.variable("huge", types.to(huge), &[large]);
+    let all = types.array(types.to(circle), Some(1 << 60));
+    program.variable("all", all, &[blocks[1]]);
+    let found = program.trace();
+    assert!(blocks.iter().all(|block| found.sure(*block) == "circle"));
+}
+
+#[test]
+fn a_lost_local_is_taken_only_where_one_block_and_one_type_fit() {
+    #[derive(PartialEq, Clone, Copy, Debug)]
+    enum Case {
+        Right,
+        TwoBlocks,
+        TwoVariables,
+        Known,
+        Odd,
+    }
+    for case in [Case::Right, Case::TwoBlocks, Case::TwoVariables, Case::Known, Case::Odd] {
+        let mut program = Program::new();
+        program.libraries = &[chains];
+        let types = program.types.clone();
+        let order = node(&types, "order", 40);
+        let chain = types.structure("Chain", 16, &[("first", 0, types.to(order)), ("count", 8, program.long)]);
+        let books = ["book", "twin"].map(|name| types.structure(name, 24, &[("orders", 0, chain)]));
+        let blocks = [0; 2].map(|_| {
+            let last = program.malloc(40, &[if case == Case::Odd { GARBAGE } else { 0 }]);
+            let first = program.malloc(40, &[last]);
+            program.malloc(24, &[first, 2])
+        });
+        let words = if case == Case::TwoBlocks { blocks.to_vec() } else { vec![0, blocks[0]] };
+        if case == Case::Known {
+            program.variable("known", types.to(books[0]), &[blocks[0]]);
+        }
+        for book in &books[..if case == Case::TwoVariables { 2 } else { 1 }] {
+            let start = Start::new("main(): mine", types.to(*book));
+            program.starts.push(Start { frame: Some(2), code: 1, words: words.clone(), ..start });
+        }
+        let found = program.trace();
+        let is_named = matches!(case, Case::Right | Case::Known);
+        assert_eq!((case, found.text(blocks[0])), (case, if is_named { "book" } else { "" }));
+        if case == Case::Known {
+            assert_eq!(found.parent[found.block(blocks[0])], -1);
+        }
+    }
+}
