@@ -7,8 +7,7 @@ than a few that fit alike none is told: that would say nothing.
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import Iterable, Mapping, Optional, Protocol, Sequence
+from typing import Iterable, Iterator, Mapping, Optional, Protocol, Sequence
 
 from ...session.session import Session
 from ...sources.debug_info_types import TypeSource
@@ -129,15 +128,16 @@ class _Looked:
         ground = ground_of(session)
         self._types, self._layouts = types, Layouts(types, LIBRARIES)
         reader = MemoryReader(session, named.blocks, ground)
+        self._traced = named.traced
         vtables = Vtables(reader, types, ground.pages)
         self.words = ObjectWords(reader, self._layouts, NameNumbers(self._layouts), vtables, rules=ProgramRules(types))
 
     def fitting(self, structs: Sequence[int], samples: Sequence[int]) -> Sequence[str]:
         """Of a sample that begins there: the names."""
         proofs: dict[str, int] = {}
-        for each in structs:
-            proven = self._proven(each, samples)
-            if proven is not None:
+        for each, (agreeing, proven) in zip(structs, self._look(structs, samples)):
+            # in the others words contradict the type: too many
+            if agreeing and FEWEST * agreeing >= len(samples):
                 name = self._types.text(each)
                 proofs[name] = max(proven, proofs.get(name, 0))
         best = max(proofs.values(), default=0)
@@ -147,9 +147,13 @@ class _Looked:
             names = [each for each in names if proofs[each] > proofs[names[MOST]]]
         return names
 
-    def _proven(self, type: int, samples: Sequence[int]) -> Optional[int]:
-        """How many pointers lead where they should; None where too many blocks contradict the type."""
-        layout = self._layouts.of(type)
-        looks = [self.words.scan(layout, at, PROOF) for at in samples]
-        agreeing = [found for found, bad in looks if not bad]
-        return len([*chain(*agreeing)]) if agreeing and FEWEST * len(agreeing) >= len(samples) else None
+    def _look(self, structs: Sequence[int], samples: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Of each, how many blocks do not contradict it, and how many pointers in these lead where they should."""
+        if self._traced is not None:
+            yield from self._traced.fitting(structs, samples)
+            return
+        for each in structs:
+            layout = self._layouts.of(each)
+            looks = [self.words.scan(layout, at, PROOF) for at in samples]
+            agreeing = [found for found, bad in looks if not bad]
+            yield len(agreeing), sum(map(len, agreeing))
