@@ -919,12 +919,6 @@ class EdgeTable(_Owned):
         self._follow("graph_leading_inside", call.table(marks), mark, CONTROL, given.argument)
         return given.view("I")
 
-    def leading_to(self, block: int) -> memoryview:
-        """The blocks that lead to this one, inside of it or not."""
-        given = _Given(1)
-        self._call("graph_leading_to", block, given.argument)
-        return given.view("I")
-
     def groups(self, nodes: Buffer, starts_only: bool) -> Groups:
         """Which of these blocks, which are in order, nothing of the others leads to, with what hangs on them. With
         `starts_only` pointers to insides do not count."""

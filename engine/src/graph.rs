@@ -186,17 +186,4 @@ impl Graph {
         }
         Ok(found)
     }
-
-    /// The blocks that lead to this one, inside of it or not.
-    pub fn leading_to(&self, block: u32) -> Result<Vec<u32>> {
-        let mut found = Vec::new();
-        // a search in the edges alone passes over most of them at the speed of memory
-        for (at, _) in self.edges.iter().enumerate().filter(|(_, edge)| **edge >> SHIFT == block) {
-            let source = self.offsets.partition_point(|offset| *offset as usize <= at) as u32 - 1;
-            if found.last() != Some(&source) {
-                push(&mut found, source)?;
-            }
-        }
-        Ok(found)
-    }
 }

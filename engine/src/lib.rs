@@ -752,15 +752,6 @@ pub unsafe extern "C" fn arenascope_graph_leading_inside(
     })
 }
 
-/// See `Graph::leading_to`: numbers of 32 bits.
-#[no_mangle]
-pub unsafe extern "C" fn arenascope_graph_leading_to(graph: &Graph, block: u32, to: &mut Given) -> i32 {
-    guarded(|| {
-        *to = Given::of(graph.leading_to(block)?);
-        Ok(())
-    })
-}
-
 /// See `groups::groups`: heads, leading, ends (of 64 bits) and others.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_graph_groups(

@@ -150,9 +150,6 @@ def test_what_hangs_on_some_blocks(seed: int) -> None:
             assert block in first or any(each >> FLAGS == block for each in edges[parents[block]])
         led = {block for block in met if any(each & INSIDE and not marks[each >> FLAGS] for each in edges[block])}
         assert {*graph.table.leading_inside(marks, 2)} == led
-        for block in range(count):
-            sources = {at for at, each in enumerate(edges) if any(edge >> FLAGS == block for edge in each)}
-            assert [*graph.table.leading_to(block)] == sorted(sources)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..blocks.graph.asked_address import asked_for
-from ..blocks.graph.edges import build
 from ..blocks.graph.holders import Holders, Paths, find_owner
 from ..blocks.graph.pointer_facts import RefDetails
 from ..engine import need_engine
@@ -37,8 +36,6 @@ def owner_command(context: Context) -> Answer:
     need_engine()
     place = context.target.evaluate(context.options.address)
     look = looked(context)
-    # the way needs all pointers: those to the block itself are among them
-    build(look.search)
     goal, refs = asked_for(look.search, place)
     path = find_owner(look.search, goal, refs) if goal is not None else None
     holders, start = Holders(look.search, look.lost), goal.span.start if goal is not None else 0

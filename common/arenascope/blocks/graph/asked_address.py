@@ -4,33 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from ...base.meter import Unseen
 from ...glibc.sweep import Placed, find_blocks
 from ...sources.target import Span
-from .blocks import FLAGS, heap_spans
-from .edges import Graph
-from .refs import BLOCK, ImageSearch, Ref, in_order, of_word
-
-
-def pointers_to(search: ImageSearch, graph: Graph, number: int) -> list[Ref]:
-    """As Search.references finds them."""
-    blocks, roots = search.blocks, search.roots
-    refs: list[Ref] = []
-    for seed in graph.seeds:
-        if seed.edge >> FLAGS != number:
-            continue
-        if seed.root >= len(roots.ranges):
-            refs.append(of_word(roots.words[seed.root - len(roots.ranges)]))
-        else:
-            value = search.session.memory.word(seed.address)
-            refs.append(search.named(roots.ranges[seed.root], seed.address, value))
-    sources = graph.table.leading_to(number).tolist()
-    spans = [Span(blocks.starts[source], blocks.ends[source]) for source in sources]
-    for address, value, edge, place in search.engine.pointers(spans, Unseen()):
-        if edge >> FLAGS == number:
-            offset = address - spans[place].start
-            refs.append(Ref(BLOCK, address, value, block=sources[place], offset=offset))
-    return in_order(refs)
+from .blocks import heap_spans
+from .refs import ImageSearch, Ref
 
 
 class Goal(NamedTuple):
@@ -80,14 +57,11 @@ def _goal_of(search: ImageSearch, place: int) -> Optional[Goal]:
 
 def _refs_to(search: ImageSearch, goal: Goal) -> list[Ref]:
     """All that points there; where nothing does, what may mean it all the same."""
-    graph, again = search.graph, search.second_look
-    if goal.number is not None and graph is not None:
-        refs = pointers_to(search, graph, goal.number)
-        # what a second look has not found need not be looked for once more
-        if refs or (again is not None and goal.number not in {each.suspect for each in again.pointers}):
-            return refs
-        return search.encoded(goal.span, goal.number)
-    return search.references(goal.span, goal.number) or search.encoded(goal.span, goal.number)
+    refs, again = search.references(goal.span, goal.number), search.second_look
+    # what a second look has not found need not be looked for once more
+    if refs or (again is not None and goal.number not in {None, *(each.suspect for each in again.pointers)}):
+        return refs
+    return search.encoded(goal.span, goal.number)
 
 
 def _free(search: ImageSearch, place: int) -> Optional[Goal]:
