@@ -17,7 +17,7 @@ from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageEr
 from .core.core_image import CoreImage
 from .elf.address_names import programs_of
 from .elf.elf_file import EM_AARCH64, NT_ARM_TLS, NT_VECTORS, OWN, build_id_in_memory, differ
-from .elf.registers import GENERAL, WIDE, WIDE_BYTES
+from .elf.registers import GENERAL, NUMBERS, WIDE, WIDE_BYTES
 from .live.process import ProcessImage
 from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .memory import BlockCache, Read
@@ -129,7 +129,7 @@ class DebuggedTarget(ImageTarget, ABC):
         self, tid: int, ask: Callable[[str], Optional[int]], ask_wide: Callable[[str], bytes]
     ) -> RegisterSets:
         """Returns a thread's registers that the debugger has names for. `ask_wide` reads a vector register, or b""."""
-        machine = self.image.machine if isinstance(self.image, ProcessImage) else 0
+        machine = NUMBERS.get(self.machine, 0)
         names = GENERAL.get(machine, ())
         size, order = self.pointer_size, self.byte_order
         # what LLDB does not have is 0, but orig_rax and its like: of these -1 is none

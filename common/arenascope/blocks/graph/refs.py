@@ -17,13 +17,13 @@ from ...session.session import Session
 from ...sources.elf.address_names import names_of, place_of
 from ...sources.elf.elf_file import PT_TLS, STT_TLS, Elf, proven_files
 from ...sources.elf.modules import Module
-from ...sources.elf.registers import GENERAL
+from ...sources.elf.registers import GENERAL, NUMBERS
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables, UnwoundFrame, by_number
 from ...sources.target import Span, SymbolPlace, joined, text_of
 from ..recognise.module_memory import ground_of
 from .blocks import STALE, LiveBlocks, edge_to, heap_spans
 from .memory_windows import ImageBytes
-from .roots import NUMBERS, Root, Roots, RootWord
+from .roots import Root, Roots, RootWord
 
 if TYPE_CHECKING:
     from .edges import Graph, SecondLook

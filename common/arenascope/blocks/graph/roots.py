@@ -15,9 +15,9 @@ from ...glibc.find.inside_malloc import MAIN
 from ...glibc.find.thread_pointers import AT_BLOCK, CachedStack, Dtv, UsedStack, cached_stacks, read_dtv, used_stacks
 from ...glibc.find.which_allocator import maker_of
 from ...session.session import Session
-from ...sources.elf.elf_file import EM_386, EM_AARCH64, EM_X86_64, NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
+from ...sources.elf.elf_file import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.modules import Modules
-from ...sources.elf.registers import GENERAL, WIDE_BYTES
+from ...sources.elf.registers import GENERAL, NUMBERS, WIDE_BYTES
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, RegisterSet, RegisterSets, SharedMemory, Span, ThreadInfo, joined
 from ..recognise.module_memory import LoadedModules, ground_of
@@ -28,7 +28,6 @@ RED_ZONE = {"x86_64": 128, "ppc64": 512}
 VECTOR = "vector-register"
 CONTROL = 0x1000
 """struct pthread is shorter on every machine; where TLS lies below the thread pointer it begins there."""
-NUMBERS = {"x86_64": EM_X86_64, "i386": EM_386, "aarch64": EM_AARCH64}
 # of NT_X86_XSTATE, in the standard form that ptrace gives: where each part lies, bytes of a register, its name
 X86_PARTS = ((160, 16, 16, "xmm"), (576, 16, 16, "ymm"), (1152, 32, 16, "zmm"), (1664, 64, 16, "zmm"))
 

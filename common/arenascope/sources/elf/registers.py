@@ -46,6 +46,8 @@ GENERAL: Mapping[int, Sequence[str]] = {
     EM_AARCH64: [*(f"x{number}" for number in range(31)), "sp", "pc", "cpsr"],
 }
 """The general registers of an NT_PRSTATUS in its order, by debuggers' names."""
+NUMBERS = {"x86_64": EM_X86_64, "i386": EM_386, "aarch64": EM_AARCH64}
+"""The machines whose registers have names here, by Linux's names of them."""
 WIDE: Mapping[int, Sequence[str]] = {
     EM_X86_64: [f"ymm{number}" for number in range(16)],
     EM_386: [f"ymm{number}" for number in range(8)],
