@@ -105,12 +105,10 @@ def written(image: Live, folder: Path) -> Core:
 
 
 @pytest.mark.parametrize("door", [SHELL, *in_full(NEWEST_LLDB)], ids=lambda door: door.name)
-@pytest.mark.parametrize("name", ["orders.O1", *in_full("idioms.cc.O2", "idioms.libc++.O0")])
+@pytest.mark.parametrize("name", ["orders.O1", *in_full("idioms.cc.O2")])
 def test_types_that_two_doors_know_are_the_same(name: str, door: Door, tmp_path: Path) -> None:
     """Where a program's blocks hang of locals as well, or of lambdas, a door may know less than GDB, and nothing else;
     of a core as much as of the process, whatever lies where."""
-    if name == "idioms.libc++.O0" and door is not SHELL:
-        pytest.skip("of clang's lambdas and std::bind LLDB knows more than GDB")
     sited = Sited(PROGRAMS / name, tmp_path, *ARGUMENTS[name.rpartition(".")[0]])
     try:
         image = Live(sited.pid, sited.program)

@@ -93,15 +93,14 @@ IN_THE_SHELL = ArgumentGroup(
             "--declared",
             action="store_const",
             const=True,
-            help="let GDB, where it is installed, read types from the files' debug information, however much there is "
-            "(the default: up to 64 MiB)",
+            help="read types from the files' debug information, however much there is (the default: up to 64 MiB)",
         ),
         argument(
             "--no-declared",
             action="store_const",
             const=False,
             dest="declared",
-            help="do not start GDB to read types from debug information",
+            help="do not read types from debug information",
         ),
         argument("--jsonl", action="store_true", help="one JSON document a line; several PID|CORE may be named"),
         argument(

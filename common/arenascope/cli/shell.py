@@ -95,7 +95,7 @@ class How(NamedTuple):
     symbols: bool = True
     sysroot: Optional[str] = None
     declared: Optional[bool] = None
-    """Whether GDB reads types from debug information; None: only if there is not too much of it."""
+    """Whether types are read from debug information; None: only if there is not too much of it."""
 
 
 AS_USUAL = How()

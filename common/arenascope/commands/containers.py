@@ -118,7 +118,7 @@ def _notes(context: Context, search: ImageSearch, rows: Sequence[ContainerRow]) 
 
 HEADERS = ("container", "type", "containers", "elements", "held", "per element", "load", "longest chain")
 ASKING = {
-    "shell": "with --declared GDB reads them, where it is installed",
+    "shell": "--declared reads them",
     "": "ARENASCOPE_DECLARED=0 is in the debugger's environment",
 }
 """How to make types known, by door."""
@@ -192,7 +192,7 @@ def note_text(said: Statement) -> str:
             "variables of functions are not known, as no thread's stack could be followed here: "
             "GDB or LLDB may know more, by heap containers"
         )
-    if said.id in NOT_READ:
+    if said.id == NOT_READ:
         return without_types_text(said)
     files = said.names["files"]
     missing = f"; without debug information (-g, or debug symbols) those of {files} are not known" if files else ""

@@ -26,8 +26,8 @@ from .framework.live_copy import IN_A_SECOND, tells_types
 
 START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9
 """Seconds, measured: to start, for each block, and for each byte that is copied."""
-GDB = 1.0
-"""Seconds for a GDB that reads debug information of ordinary size."""
+READING = 0.2
+"""Seconds to read debug information of ordinary size."""
 SMALL_BLOCK = 64
 """The assumed size of a block if it is not known."""
 MOST = 10_000_000
@@ -78,7 +78,7 @@ def predict_cost(session: Session) -> LookCost:
     blocks = size // SMALL_BLOCK
     with suppress(ArenascopeError, OSError):
         blocks = likely_chunks(session, MOST) if session.started else 0
-    whole = START + GDB * tells_types(session.target) + EACH_BLOCK * blocks + EACH_BYTE * size
+    whole = START + READING * tells_types(session.target) + EACH_BLOCK * blocks + EACH_BYTE * size
     return LookCost(whole, size / IN_A_SECOND)
 
 

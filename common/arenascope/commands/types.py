@@ -22,12 +22,11 @@ from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.owners import HolderNames
 from ..present.screens.types import GUESS, is_called, lines, name_of, note_text
-from ..present.shared_text.debug_info import names_of, without_debug_information
+from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information
 from ..present.shared_text.text import CUT, Style, count, next_lines, share, table, word
 from ..session.resident import parts_differ, problems_of
 from ..session.session import Session
-from ..sources.gdb_child import can_be_read, lacking
-from ..sources.types_by_gdb import TypesByGdb
+from ..sources.types_by_engine import TypesByEngine
 from .framework import live_copy
 from .framework.arguments import RULES
 from .framework.command import (
@@ -304,16 +303,9 @@ def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:
 
 def not_read(source: TypeSource) -> Optional[Statement]:
     """Why the shell did not use existing debug information; None if it did."""
-    # a debugger reads types without TypesByGdb
-
-    if not isinstance(source, TypesByGdb):
-        return None
-    if source.unread:
-        return Statement("debug-information-not-read", {"bytes": source.unread})
-    if not (source.is_over and source.has_files):
-        return None
-    why = lacking() or ("no-answer" if can_be_read(source.files) else "no-landlock")
-    return Statement("no-gdb", names={"why": why})
+    if isinstance(source, TypesByEngine) and source.unread:
+        return Statement(NOT_READ, {"bytes": source.unread})
+    return None
 
 
 def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[TypeRow], bool]:

@@ -14,7 +14,7 @@ from .target import Region, StructInfo, Symbol, ThreadInfo
 
 if TYPE_CHECKING:
     from .debug_info_types import TypeSource
-    from .types_by_gdb import TypesByGdb
+    from .types_by_engine import TypesByEngine
 
 EXPORTED = ("__curbrk",)
 WANTED = ("main_arena", "mp_", "global_max_fast", "perturb_byte", *EXPORTED)
@@ -44,23 +44,18 @@ class ShellTarget(ImageTarget):
             *self._folders,
             *([sysroot + folder for folder in DEBUG_FOLDERS] if sysroot else []),
         ]
-        self._types_by_gdb: Optional[TypesByGdb] = None
+        self._types: Optional[TypesByEngine] = None
         self._symbols: Optional[dict[str, Symbol]] = None
         self._regions: Optional[Sequence[Region]] = None
 
     @property
     def types(self) -> Optional[TypeSource]:
-        if self._types_by_gdb is None and self._reads_types:
-            from .types_by_gdb import DEFAULT_BYTES, TypesByGdb  # needed by few commands
+        if self._types is None and self._reads_types:
+            from .types_by_engine import DEFAULT_BYTES, TypesByEngine  # needed by few commands
 
             *_, declared = self.symbols_from
-            self._types_by_gdb = TypesByGdb(self, None if declared else DEFAULT_BYTES)
-        return self._types_by_gdb if self._reads_types else None
-
-    def close(self) -> None:
-        if self._types_by_gdb is not None:
-            self._types_by_gdb.end()
-        super().close()
+            self._types = TypesByEngine(self, self.debug_folders, None if declared else DEFAULT_BYTES)
+        return self._types
 
     def regions(self) -> Sequence[Region]:
         if self._regions is None:

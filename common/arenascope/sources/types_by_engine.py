@@ -101,7 +101,7 @@ class TypesByEngine:
             self._variables[symbol.value] = TypedVariable(name, symbol.value, type) if type is not None else None
         found: dict[int, TypedVariable] = {}
         for address, covering in symbols.items():
-            variable = self._variables[covering.value] if covering is not None else None
+            variable = self._variables.get(covering.value) if covering is not None else None
             if variable is not None and covering is not None:
                 size = covering.size or self.facts(variable.type).size
                 if address - variable.address < size:
@@ -223,6 +223,11 @@ class TypesByEngine:
             count = answer.number()
             described = {each.region.path for each, _ in zip(self._modules, range(count)) if answer.number()}
         return [*{run[0].path: None for run in self._target.programs() if run[0].path not in described}]
+
+    @property
+    def has_files(self) -> bool:
+        """Tells whether there is debug information that is read."""
+        return not self.unread and any(each.size for each in self._modules)
 
     @property
     def unread(self) -> int:

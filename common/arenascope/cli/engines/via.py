@@ -70,7 +70,7 @@ def archived(date: int = OLDEST_DATE, more: Mapping[str, bytes] = MappingProxyTy
     return packed.getvalue()
 
 
-NO_GDB = How(declared=False)
+WITHOUT_TYPES = How(declared=False)
 
 READY, END = "arenascope is ready", "arenascope has ended"
 """Lines before and after the answers: a shell may print something of its own when it starts."""
@@ -104,7 +104,7 @@ def run(task: bytes) -> None:
         if pid_in(subject) is None and os.sep not in subject:
             answer = failed(subject, command, f"there is no process {subject!r}")
         else:
-            answer = document(subject, command, program, how=NO_GDB)
+            answer = document(subject, command, program, how=WITHOUT_TYPES)
         _say(json.dumps(answer))
     _say(END)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError
 from ...base.model import HOLD, Statement
-from ...base.optional_libraries import find_program
 from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks
 from ...blocks.graph.refs import ImageSearch
@@ -29,7 +28,7 @@ from ...sources.live.process import ProcessImage
 from ...sources.live.save_process import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
 from ...sources.target import Target
-from ...sources.types_by_gdb import DEFAULT_BYTES, TypesByGdb
+from ...sources.types_by_engine import DEFAULT_BYTES, TypesByEngine
 
 if TYPE_CHECKING:
     from .command import Context
@@ -179,10 +178,9 @@ def tells_types(target: Target) -> bool:
     if not isinstance(target, ShellTarget):
         return False
     _, symbols, _, declared = target.symbols_from
-    if not symbols or declared is False or find_program("gdb") is None:
+    if not symbols or declared is False:
         return False
-
-    return TypesByGdb(target, None if declared else DEFAULT_BYTES).has_files
+    return TypesByEngine(target, (), None if declared else DEFAULT_BYTES).has_files
 
 
 def _finds_time(context: Context, process: ProcessImage, size: int) -> bool:

@@ -25,16 +25,8 @@ UNNAMED_VARIABLES = "unnamed-variables"
 DEBUGINFOD = "DEBUGINFOD_URLS=https://debuginfod.elfutils.org gdb -iex 'set debuginfod enabled on'"
 """Makes GDB download symbols by build-id, for packages of most distributions."""
 
-NOT_READ = ("debug-information-not-read", "no-gdb")
-"""Reasons why existing debug information was not used."""
-
-WITHOUT_GDB = {
-    "not-found": "GDB reads debug information for the shell, and none is on PATH: apt install gdb",
-    "one-file": "a GDB reads debug information for the shell, and the one file cannot start it: install with pip",
-    "no-landlock": "their files are not yours or root's, and this kernel has no Landlock (Linux 5.13), which keeps GDB "
-    "from opening files that they name",
-    "no-answer": "the GDB that reads debug information for the shell ended without an answer",
-}
+NOT_READ = "debug-information-not-read"
+"""Why existing debug information was not used: there is too much of it."""
 
 
 def names_of(files: Sequence[str]) -> str:
@@ -53,11 +45,9 @@ def without_debug_information(target: Target, types: TypeSource) -> Optional[Seq
 
 
 def without_types_text(said: Statement) -> str:
-    if said.id == "debug-information-not-read":
+    if said.id == NOT_READ:
         size = int(said.figures["bytes"] or 0) >> 20
         return f"types of the program are not known: --declared reads the {size:,} MiB of debug information"
-    if said.id == "no-gdb":
-        return f"types of the program are not known: {WITHOUT_GDB[said.names['why']]}"
     files = int(said.figures["files"] or 0)
     missing = f"no debug information of {said.names['files']}: {HOW}" if files else "variables lead to none of these"
     return f"types of the program are not known: {missing}"

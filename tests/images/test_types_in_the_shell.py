@@ -1,8 +1,7 @@
-"""The GDB that the shell asks for types: whatever it meets costs the names alone, and it runs nothing of the files'."""
+"""Types in the shell, from debug information: whatever is wrong with it costs the names alone."""
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any, Iterator, Optional
 
 import pytest
-from looks import give_up
 from partial import look
 from subjects import Subject
 
@@ -24,15 +22,13 @@ from arenascope.base import process_limits
 from arenascope.base.model import OTHER_FILES
 from arenascope.base.optional_libraries import find_program
 from arenascope.cli.shell import How, ShellDoor
-from arenascope.sources import gdb_child, types_by_gdb
+from arenascope.sources import types_by_engine
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.debug_info_types import Local, TypeFacts
-from arenascope.sources.elf.elf_file import NT_AUXV, NT_FILE
-from arenascope.sources.gdb_child import GdbChild
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Target
-from arenascope.sources.types_by_gdb import NOTHING, TypesByGdb, write_stacks
+from arenascope.sources.types_by_engine import TypesByEngine
 
 SOURCE = """
 #include <stdio.h>
@@ -50,19 +46,11 @@ int main(void) {
     return getchar() == EOF && row[0] == 0;
 }
 """
-SCRIPT = """
-asm(".pushsection \\".debug_gdb_scripts\\", \\"MS\\",%%progbits,1\\n"
-    ".byte 4\\n.ascii \\"inlined\\\\nimport os; os.mkdir('%s')\\\\n\\"\\n.byte 0\\n.popsection\\n");
-"""
 
 
 @pytest.fixture
 def subject(tmp_path: Path) -> Iterator[Subject]:
-    if shutil.which("gdb") is None:
-        give_up("gdb is not installed")
-    (tmp_path / "main.c").write_text(SOURCE + SCRIPT % (tmp_path / "script-was-run"))
-    # what a GDB with auto-load would run, by its name
-    (tmp_path / "main-gdb.py").write_text(f"import os; os.mkdir({str(tmp_path / 'python-was-run')!r})")
+    (tmp_path / "main.c").write_text(SOURCE)
     program = tmp_path / "main"
     subprocess.run(["gcc", "-g", "-O0", "-o", program, tmp_path / "main.c"], check=True)
     with Subject(str(program)) as subject:
@@ -73,10 +61,10 @@ TARGETS: list[Target] = []
 """What is asked has to be there."""
 
 
-def types_of(subject: Subject, **how: Optional[bool]) -> TypesByGdb:
+def types_of(subject: Subject, **how: Optional[bool]) -> TypesByEngine:
     TARGETS[:] = [ShellDoor(str(subject.pid), How("none", **{"declared": True, **how})).target()]
     types = TARGETS[0].types
-    assert isinstance(types, TypesByGdb)
+    assert isinstance(types, TypesByEngine)
     return types
 
 
@@ -88,7 +76,7 @@ def first_of(subject: Subject) -> int:
     return place + next(int(line.partition("-")[0], 16) for line in maps if line.endswith("/main"))
 
 
-def test_the_child_gdb_answers_and_runs_nothing(subject: Subject, tmp_path: Path) -> None:
+def test_a_variable_and_its_type(subject: Subject) -> None:
     types = types_of(subject)
     address = first_of(subject)
     (variable,) = types.variables([address]).values()
@@ -97,51 +85,16 @@ def test_the_child_gdb_answers_and_runs_nothing(subject: Subject, tmp_path: Path
     facts = types.facts(target)
     assert (variable.name, variable.address, facts.name, facts.size) == ("first", address, "thing", 56)
     assert types.facts(types.pointer_to(target)).target == target
-    assert not [*tmp_path.glob("*-was-run")]
-    # what it must not do, a GDB that trusts the files does
-    trusting = ["gdb", "-nx", "-q", "-batch", "-iex", "set auto-load safe-path /", "-ex", "list", str(subject.program)]
-    subprocess.run(trusting, capture_output=True, check=True)
-    assert len([*tmp_path.glob("*-was-run")]) == 2
 
 
-def test_its_death_costs_the_names_alone(subject: Subject) -> None:
-    types = types_of(subject)
-    number = types.by_name("thing")
-    assert number is not None
-    assert types._gdb is not None
-    types._gdb._process.kill()
-    types._gdb._process.wait()
-    assert types.variables([first_of(subject)]) == {}
-    assert types.facts(number) == NOTHING
-    assert types.by_name("other") is None
-    assert types.facts(types.pointer_to(number)) == NOTHING
-    assert [*types.structs()] == []
-
-
-def test_ctrl_c_ends_it(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else its answer would be taken for that of the next question."""
-    types = types_of(subject)
-    assert types.by_name("thing") is not None
-    child = types._gdb
-    assert child is not None
-
-    def interrupted() -> bytes:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(child, "_line", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        types.by_name("other")
-    assert child._process.poll() is not None
-
-
-def of_core(core: Path) -> TypesByGdb:
+def of_core(core: Path) -> TypesByEngine:
     TARGETS[:] = [ShellDoor(str(core), How("none", declared=True)).target()]
     types = TARGETS[0].types
-    assert isinstance(types, TypesByGdb)
+    assert isinstance(types, TypesByEngine)
     return types
 
 
-def locals_of_main(types: TypesByGdb) -> dict[str, tuple[Local, TypeFacts]]:
+def locals_of_main(types: TypesByEngine) -> dict[str, tuple[Local, TypeFacts]]:
     return {each.name: (each, types.facts(each.type)) for each in types.locals() if each.function == "main()"}
 
 
@@ -164,80 +117,8 @@ def test_locals_of_frames(subject: Subject) -> None:
     assert (array.form, array.length, array.size, types.facts(array.target).name) == ("array", 5, 40, "long")
 
 
-def test_what_ends_it_at_frames_costs_locals_alone(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = first_of(subject)
-    types = of_core(subject.kernel_core())
-    number = types.by_name("thing")
-    (variable,) = types.variables([place + 4]).values()
-    ask = GdbChild.ask
-
-    def ends(child: GdbChild, kind: str, about: object) -> object:
-        if kind == "frames":
-            child._process.kill()
-        return ask(child, kind, about)
-
-    monkeypatch.setattr(GdbChild, "ask", ends)
-    assert types.locals() == []
-    assert number is not None
-    # a second one gives the same numbers
-    assert types.pointer_to(number) == variable.type
-    assert types.facts(types.pointer_to(variable.type)).target == variable.type
-
-
-def test_the_child_gdb_opens_nothing_that_a_core_names(subject: Subject, tmp_path: Path) -> None:
-    """Of a core it has stacks and registers, and no more."""
-    core = CoreImage(str(subject.kernel_core()))
-    with (tmp_path / "stacks").open("wb") as file:
-        assert write_stacks(file.fileno(), core, 200)
-    small = CoreImage(str(tmp_path / "stacks"))
-    assert [each._replace(name=None) for each in core.threads()] == [*small.threads()]
-    assert {each.type for each in small.all_notes()}.isdisjoint({NT_FILE, NT_AUXV})
-    (pointer,) = [each.stack_pointer for each in core.threads()]
-    (region,) = small.regions()
-    assert pointer is not None
-    (stack,) = [each for each in core.regions() if each.start <= pointer < each.end]
-    assert region.start <= pointer - 128 < region.end == stack.end
-    assert small.read(region.start, region.size) == core.read(region.start, region.size)
-
-
-def test_no_more_is_copied_than_is_allowed(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(types_by_gdb, "MOST_OF_ONE", 4096)
-    core = CoreImage(str(subject.kernel_core()))
-    with (tmp_path / "stacks").open("wb") as file:
-        assert write_stacks(file.fileno(), core, 200)
-        assert not write_stacks(file.fileno(), core, 0)
-    assert [each.size for each in CoreImage(str(tmp_path / "stacks")).regions()] == [4096]
-
-
-def debuggers() -> set[int]:
-    """Children of this process."""
-    found = set()
-    for each in Path("/proc/self/task").glob("*/children"):
-        for pid in each.read_text().split():
-            # others' may have ended
-            with suppress(OSError):
-                if os.readlink(f"/proc/{pid}/exe").endswith("gdb"):
-                    found.add(int(pid))
-    return found
-
-
-def test_the_child_gdb_ends_with_the_look(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that uses the API goes on; nothing waits until garbage is collected."""
-    started = []
-    monkeypatch.setattr(TypesByGdb, "_start", lambda self, start=TypesByGdb._start: started.append(1) or start(self))
-    before = debuggers()
-    gc.disable()
-    try:
-        rows = arenascope.open(subject.pid, declared=True).types()["types"]
-    finally:
-        gc.enable()
-    assert started
-    assert "thing" in {row["type"] for row in rows}
-    assert debuggers() == before
-
-
 def test_damaged_debug_information(subject: Subject, tmp_path: Path) -> None:
-    """The same build-id, and DWARF of noise: GDB refuses it or dies."""
+    """The same build-id, and DWARF of noise."""
     address = first_of(subject)
     kernels = subject.kernel_core()
     core = tmp_path / "core"
@@ -259,7 +140,8 @@ def test_damaged_debug_information(subject: Subject, tmp_path: Path) -> None:
 
 def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
     target = ShellDoor(str(subject.pid), How("none", declared=True)).target()
-    types = TypesByGdb(target, most=1000)
+    assert isinstance(target, ShellTarget)
+    types = TypesByEngine(target, (), most=1000)
     assert types.unread
     assert types.by_name("thing") is None
     assert types_of(subject, declared=True).by_name("thing") is not None
@@ -269,7 +151,7 @@ def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
 
 def test_what_is_missing_is_told(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where types are not read, and where there are none."""
-    monkeypatch.setattr(types_by_gdb, "DEFAULT_BYTES", 1000)
+    monkeypatch.setattr(types_by_engine, "DEFAULT_BYTES", 1000)
     pid = Path(str(subject.pid))
     (note,) = notes(pid)
     assert note["id"] == "debug-information-not-read"
@@ -281,18 +163,6 @@ def test_what_is_missing_is_told(subject: Subject, monkeypatch: pytest.MonkeyPat
     assert note["id"] == "no-declared-types"
     assert "kinds.stripped" in note["names"]["files"]
     assert str(stripped.program) in version["without_debug_information"]
-
-
-def test_without_a_gdb_that_is_what_is_missing(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program has debug information, and nothing here reads it."""
-    pid = Path(str(subject.pid))
-    monkeypatch.setenv("PATH", "/nonexistent")
-    (note,) = notes(pid, "--declared")
-    assert (note["id"], note["names"]["why"]) == ("no-gdb", "not-found")
-    assert [each["id"] for each in json.loads(look(pid, "containers --json", "--declared")[1])["notes"]] == ["no-gdb"]
-    monkeypatch.setattr(gdb_child, "find_program", lambda name: "/bin/false")
-    (note,) = notes(pid, "--declared")
-    assert (note["id"], note["names"]["why"]) == ("no-gdb", "no-answer")
 
 
 def test_a_program_that_is_not_here_is_what_is_missing(subject: Subject, tmp_path: Path) -> None:
@@ -334,7 +204,7 @@ def test_nothing_is_kept_of_one_look_for_the_next(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     for name in ("stolen", "honest"):
         source, program = tmp_path / f"{name}.c", tmp_path / name
-        source.write_text((SOURCE + SCRIPT % "").replace("struct thing", f"struct {name}"))
+        source.write_text(SOURCE.replace("struct thing", f"struct {name}"))
         build_id = "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567"
         subprocess.run(["gcc", "-g", "-O0", build_id, "-o", program, source], check=True)
         with Subject(str(program)) as subject:
@@ -343,31 +213,31 @@ def test_nothing_is_kept_of_one_look_for_the_next(tmp_path: Path, monkeypatch: p
     assert not folder.exists()
 
 
-def test_a_gdb_that_others_may_have_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_others_may_have_put_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
-    program = folder / "gdb"
+    program = folder / "zstd"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
-    assert find_program("gdb") == str(program)
+    assert find_program("zstd") == str(program)
     folder.chmod(0o777)
-    assert find_program("gdb") is None
+    assert find_program("zstd") is None
     folder.chmod(0o755)
     program.chmod(0o757)
-    assert find_program("gdb") is None
+    assert find_program("zstd") is None
     program.chmod(0o755)
     # a link is as good as what it leads to, and the way there
     links = tmp_path / "links"
     links.mkdir()
-    (links / "gdb").symlink_to(program)
+    (links / "zstd").symlink_to(program)
     monkeypatch.setenv("PATH", str(links))
-    assert find_program("gdb") == str(links / "gdb")
+    assert find_program("zstd") == str(links / "zstd")
     folder.chmod(0o777)
-    assert find_program("gdb") is None
+    assert find_program("zstd") is None
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", f":.:{links / 'none'}")
-    assert find_program("gdb") is None
+    assert find_program("zstd") is None
 
 
 def in_a_sysroot(subject: Subject, tmp_path: Path) -> tuple[Path, Path]:
@@ -387,8 +257,7 @@ def test_below_a_sysroot_types_and_locals_are_told(subject: Subject, tmp_path: P
     core, root = in_a_sysroot(subject, tmp_path)
     TARGETS[:] = [ShellDoor(str(core), How("none", declared=True, sysroot=str(root))).target()]
     types = TARGETS[0].types
-    assert isinstance(types, TypesByGdb)
-    assert types.files.may_open is not None
+    assert isinstance(types, TypesByEngine)
     own, pointer = locals_of_main(types)["own"]
     assert own.address is not None
     assert pointer.target is not None
@@ -417,10 +286,8 @@ def type_names(image: Path, *options: str) -> set[str]:
     return {row["type"] for row in json.loads(look(image, "types --json", "--declared", *options)[1])["types"]}
 
 
-def test_a_fifo_in_place_of_an_alternative_file(
-    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gdb_child, "STUCK_SECONDS", 1.0)
+def test_a_fifo_in_place_of_an_alternative_file(subject: Subject, tmp_path: Path) -> None:
+    """Nobody waits for who writes to it."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").write_bytes(bytes(tmp_path / "fifo") + b"\0" + bytes(20))
     linked = tmp_path / "linked"
@@ -428,46 +295,8 @@ def test_a_fifo_in_place_of_an_alternative_file(
     subprocess.run(add, check=True)
     with Subject(str(linked)) as other:
         began = time.monotonic()
-        (note,) = notes(Path(str(other.pid)), "--declared")
-        # its own file is waited for, another's is not opened
-        os.chown(linked, 12345, -1)
-        monkeypatch.setattr(gdb_child, "STUCK_SECONDS", 60.0)
-        assert "thing" not in type_names(Path(str(other.pid)))
-    assert (note["id"], note["names"]["why"]) == ("no-gdb", "no-answer")
+        assert "thing" in type_names(Path(str(other.pid)))
     assert time.monotonic() - began < 30
-
-
-KILLED = f"""
-import os, signal, sys
-sys.path.insert(0, {str(Path(arenascope.__file__).parents[1])!r})
-from arenascope import __main__
-from arenascope.sources.gdb_child import GdbChild
-
-def killed(self, *about, ask=GdbChild.ask):
-    ask(self, *about)
-    # one that is busy does not see the end of its standard input either
-    os.kill(self._process.pid, signal.SIGSTOP)
-    print(self._process.pid, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-GdbChild.ask = killed
-__main__.run()
-"""
-
-
-def test_the_child_gdb_ends_with_a_look_that_is_killed(subject: Subject) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, "types", str(subject.pid)], stdout=subprocess.PIPE, text=True, check=False
-    )
-    child = int(done.stdout)
-    until = time.monotonic() + 10
-    try:
-        while is_there(child) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert not is_there(child)
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
 
 
 def is_there(pid: int) -> bool:
