@@ -98,6 +98,7 @@ def _library() -> Any:
             raise NoEngineError(f"its interface is {interface}, and {INTERFACE} is needed: {path}", how)
         library.arenascope_close.restype = library.arenascope_graph_close.restype = None
         library.arenascope_types_close.restype = library.arenascope_traced_close.restype = None
+        library.arenascope_reading_close.restype = None
     except (OSError, AttributeError) as error:
         raise NoEngineError(f"it cannot be loaded: {error}", how) from error
     return library
@@ -1138,7 +1139,7 @@ class TracedBlocks(_Owned):
         tables = call.table(question.numbers), call.table(question.text)
         image._run("trace", types.pointer, *tables, CONTROL, ctypes.byref(pointer), size=size, meter=meter)
         super().__init__(pointer, _library().arenascope_traced_close, stop_if_asked)
-        self._image, self._types = image, types
+        self.image, self.types = image, types
         given = (ctypes.c_uint64 * 12)()
         self._call("traced_tables", given)
         views = [
@@ -1156,7 +1157,7 @@ class TracedBlocks(_Owned):
     def rows(self) -> TypesAnswer:
         """The containers by the way to them, as arenascope_traced_rows has them."""
         given, size = _Given(2), 2 * len(self.name)
-        self._image._run("traced_rows", self._types.pointer, self.pointer, CONTROL, given.argument, size=size)
+        self.image._run("traced_rows", self.types.pointer, self.pointer, CONTROL, given.argument, size=size)
         return TypesAnswer(given.view("q"), given.view("B", at=1))
 
     def fitting(self, types: Sequence[int], starts: Sequence[int]) -> list[tuple[int, int]]:
@@ -1164,6 +1165,36 @@ class TracedBlocks(_Owned):
         show it."""
         call, given = _Call(), _Given(1)
         tables = call.table(array("i", types)), call.table(array("Q", starts))
-        self._image._call("traced_fitting", self._types.pointer, self.pointer, *tables, given.argument)
+        self.image._call("traced_fitting", self.types.pointer, self.pointer, *tables, given.argument)
         numbers = given.view("I").tolist()
         return [*zip(numbers[::2], numbers[1::2])]
+
+
+class ObjectReading(_Owned):
+    """What objects of types that were traced hold, as engine/src/types/tracer/reading.rs has it."""
+
+    def __init__(self, traced: TracedBlocks) -> None:
+        import ctypes
+
+        pointer = ctypes.c_void_p()
+        image, types = traced.image, traced.types
+        traced._call("reading_open", image.pointer, types.pointer, ctypes.byref(pointer))
+        super().__init__(pointer, _library().arenascope_reading_close, traced._stop_if_asked)
+        self._traced = traced
+        self._nature, self._contents = ctypes.c_uint32(), (ctypes.c_uint64 * 6)()
+
+    def nature(self, type: int) -> tuple[bool, bool, bool]:
+        """Whether a type is a library's container, one of numbers, and whether it is flexible."""
+        import ctypes
+
+        self._call("reading_nature", ctypes.c_int32(type), ctypes.byref(self._nature))
+        bits = self._nature.value
+        return bool(bits & 1), bool(bits & 2), bool(bits & 4)
+
+    def contents(self, type: int, address: int) -> tuple[Optional[int], Optional[tuple[int, int, int]]]:
+        """How many elements a container has, and of a text where it begins, its letters, and bytes of a letter."""
+        import ctypes
+
+        self._call("reading_contents", ctypes.c_int32(type), ctypes.c_uint64(address), self._contents)
+        has_elements, elements, has_text, start, length, size = self._contents
+        return elements if has_elements else None, (start, length, size) if has_text else None

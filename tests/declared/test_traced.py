@@ -13,6 +13,8 @@ from test_names import LEAST, Least
 from test_truth import ARGUMENTS, LEVELS
 
 from arenascope.blocks.declared.container_rows import container_rows
+from arenascope.blocks.declared.contents_by_layouts import ContentsByLayouts
+from arenascope.blocks.declared.layouts import TypeTable
 from arenascope.blocks.declared.memory_reader import MemoryReader
 from arenascope.blocks.declared.named_blocks import NamedBlocks
 from arenascope.blocks.declared.once_per_image import containers_of, named_blocks
@@ -32,6 +34,8 @@ WITHOUT_LOCALS = {
     "idioms.rs": Least(0.90, 0.90, by_type=0.90),
 }
 """Of programs that main's own variables hold in part."""
+DEEPEST = 6
+"""So far members of members are looked into."""
 BUILDS = [
     pytest.param(program, level, id=f"{program}.{level}", marks=[pytest.mark.full] * (level != "O2"))
     for program in LEAST
@@ -78,3 +82,33 @@ def test_containers_have_the_same_rows(program: str, tmp_path: Path) -> None:
         expected = container_rows(named, MemoryReader(session, named.blocks, ground_of(session)))
         assert containers_of(session, named) == [row._replace(links=[*row.links]) for row in expected]
         assert len(expected) > 5
+
+
+def structs_in(types: TypeTable, type: int, address: int, depth: int = 0) -> Iterator[tuple[int, int]]:
+    facts = types.facts(type)
+    if facts.form == "struct" and depth < DEEPEST:
+        yield type, address
+        for field in facts.fields:
+            yield from structs_in(types, field.type, address + field.offset, depth + 1)
+
+
+@pytest.mark.parametrize("program", ["server", "idioms.cc", "idioms.libc++", "idioms.rs"])
+def test_objects_hold_the_same(program: str) -> None:
+    """As by the containers that Python reads: texts and how many elements there are."""
+    texts = elements = 0
+    with started(PROGRAMS / f"{program}.O2", *ARGUMENTS[program]) as process, traced(process.pid) as (session, named):
+        assert named.contents is not None
+        assert named.layouts is not None
+        expected = ContentsByLayouts(named.layouts, MemoryReader(session, named.blocks, ground_of(session)))
+        for block, start in enumerate(named.blocks.starts):
+            name = named.name_of(block)
+            if name is None or name.type is None or name.form == "field":
+                continue
+            for type, address in structs_in(expected.types, name.type, start + name.front):
+                told = named.contents.text(type, address), named.contents.elements(type, address)
+                assert told == (expected.text(type, address), expected.elements(type, address))
+                assert named.contents.nature(type) == expected.nature(type)
+                texts += told[0] is not None
+                elements += bool(told[1])
+    assert texts > 20
+    assert elements > 100

@@ -13,6 +13,7 @@ from ...sources.debug_info_types import VariableFrame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks
 from .claims import LOCAL, RULE, Claim
+from .contents import Contents
 from .layouts import Layouts, Slot
 from .rules import Rule
 
@@ -107,6 +108,8 @@ class NamedBlocks:
         """Rules of the user's, and how many blocks each says something wrong of."""
         self.traced: Optional[TracedBlocks] = None
         """What the engine has, if it named them."""
+        self.contents: Optional[Contents] = None
+        """What objects of these types hold."""
 
     def name_of(self, block: int) -> Optional[BlockName]:
         return self.names[self.name[block]] if len(self.name) and self.name[block] >= 0 else None

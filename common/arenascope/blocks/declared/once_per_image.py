@@ -23,6 +23,7 @@ from ..recognise.module_memory import LoadedModules, ground_of
 from .claims import Library
 from .container_rows import ContainerRow, container_rows
 from .containers import LIBRARIES
+from .contents_by_layouts import ContentsByLayouts
 from .layouts import Layouts, TypeTable
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks, StartVariable
@@ -55,6 +56,7 @@ def named_blocks(
             found = traced_blocks(search, engine, starts, layouts=layouts, rules=rules, ground=ground, meter=meter)
         else:
             found = Tracer(reader, layouts, ground, rules).trace(starts, meter)
+            found.contents = ContentsByLayouts(layouts, reader)
     reader.forget()
     found.layouts, found.main_thread = layouts, session.target.pid
     session.rules.read = [text.path] if text is not None else []
@@ -174,10 +176,10 @@ def values_in(search: ImageSearch) -> Optional[Values]:
 def values_of(session: Session, named: NamedBlocks) -> Optional[Values]:
     """The same of blocks that have been named."""
     found = session.block_results.values
-    if found is None and named.layouts is not None:
+    if found is None and named.contents is not None:
         ground = ground_of(session)
         reader = MemoryReader(session, named.blocks, ground)
-        found = session.block_results.values = Values(reader, ground.constants, named.layouts, session.memory.mark)
+        found = session.block_results.values = Values(reader, ground.constants, named.contents, session.memory.mark)
     return found
 
 

@@ -6,12 +6,13 @@ from typing import Iterator, Mapping, Optional, Sequence, get_args
 
 from ...base.meter import Meter
 from ...base.model import CONTAINER_FORMS
-from ...engine import NOTHING, EngineTypes, TracedBlocks, TypesAnswer, TypesQuestion
+from ...engine import NOTHING, EngineTypes, ObjectReading, TracedBlocks, TypesAnswer, TypesQuestion
 from ...sources.types_by_engine import read_facts, read_field
 from ..graph.refs import ImageSearch
 from ..recognise.module_memory import LoadedModules
 from .container_rows import ContainerRow, Elements
-from .layouts import Layouts
+from .contents import Nature, Text
+from .layouts import Layouts, TypeTable
 from .named_blocks import BlockName, Form, NamedBlocks, StartVariable
 from .rules import COMPARISONS, ProgramRules, Rule, Tag
 
@@ -48,7 +49,30 @@ def traced_blocks(
     found.step, found.number, found.elements = traced.step, traced.number, traced.elements
     found.starts, found.traced = starts, traced
     _read_names(traced.names(), found, lines, layouts)
+    found.contents = ContentsByEngine(layouts.types, traced)
     return found
+
+
+class ContentsByEngine:
+    """Contents."""
+
+    def __init__(self, types: TypeTable, traced: TracedBlocks) -> None:
+        self.types = types
+        self._reading = ObjectReading(traced)
+        self._natures: dict[int, Nature] = {}
+
+    def nature(self, type: int) -> Nature:
+        known = self._natures.get(type)
+        if known is None:
+            known = self._natures[type] = Nature(*self._reading.nature(type))
+        return known
+
+    def text(self, type: int, address: int) -> Optional[Text]:
+        _, text = self._reading.contents(type, address)
+        return Text(*text) if text is not None else None
+
+    def elements(self, type: int, address: int) -> Optional[int]:
+        return self._reading.contents(type, address)[0]
 
 
 def traced_rows(traced: TracedBlocks) -> Iterator[ContainerRow]:

@@ -16,7 +16,8 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 from ...base.class_names import named as readable
 from ...base.meter import Meter
 from ...sources.debug_info_types import BitField, TypeFacts
-from .layouts import DEEPEST, Layouts
+from .contents import Contents
+from .layouts import DEEPEST
 from .named_blocks import NONE, BlockName, NamedBlocks
 from .values import PIECE, VTABLE, Value, Values
 
@@ -144,8 +145,8 @@ class Called(NamedTuple):
 
 def types_called(named: NamedBlocks, wanted: str) -> list[Called]:
     """By a name as `types` writes it, or without its namespaces. Several where it is not clear which is meant."""
-    assert named.layouts is not None
-    types = named.layouts.types
+    assert named.contents is not None
+    types = named.contents.types
     for word in WORDS:
         wanted = wanted.removeprefix(word)
     wanted = wanted.removesuffix("[]").strip()
@@ -179,16 +180,15 @@ def _spellings(text: str) -> set[str]:
 
 def objects_of(named: NamedBlocks, values: Values, called: Called, meter: Meter) -> Optional[TypeValues]:
     """None where no block has such an object for certain. KeyboardInterrupt."""
-    assert named.layouts is not None
-    type = called.type
-    layouts = named.layouts
-    uses = _uses(named, layouts, type)
+    assert named.contents is not None
+    type, contents = called.type, named.contents
+    uses = _uses(named, contents, type)
     wanted = called.blocks if called.blocks is not None else uses.keys()
     numbers = {number: each for number, each in uses.items() if each.offsets and number in wanted}
     if not numbers:
         return None
     is_text = called.blocks is not None and values.is_letter(type)
-    table = _Texts(named, values, type) if is_text else _Table(layouts, values, type)
+    table = _Texts(named, values, type) if is_text else _Table(contents, values, type)
     used: set[int] = set()
     blocks = objects = 0
 
@@ -214,36 +214,36 @@ def objects_of(named: NamedBlocks, values: Values, called: Called, meter: Meter)
         table.add(some)
         meter.advance(len(some) * table.size)
     names = frozenset(named.names[number].text for number in used)
-    text = readable(layouts.types.text(type)).name
+    text = readable(contents.types.text(type)).name
     if called.blocks is not None:
         text = readable(named.names[min(called.blocks)].text.removesuffix("[]")).name
     return TypeValues(text, objects, blocks, columns=table.columns, names=names) if objects else None
 
 
-def _uses(named: NamedBlocks, layouts: Layouts, type: int) -> dict[int, _Use]:
+def _uses(named: NamedBlocks, contents: Contents, type: int) -> dict[int, _Use]:
     """By the numbers of names. An object that was destroyed, while something still knows of it, has no values."""
     uses = {}
     for number, name in enumerate(named.names):
         if name.type is not None and name.form in ("object", "array") and (name.words or name.form == "array"):
-            offsets = tuple(islice(_within(layouts, name.type, type, 0), MOST_PLACES))
-            uses[number] = _Use(name, layouts.types.facts(name.type).size, offsets)
+            offsets = tuple(islice(_within(contents, name.type, type, 0), MOST_PLACES))
+            uses[number] = _Use(name, contents.types.facts(name.type).size, offsets)
     return uses
 
 
-def _within(layouts: Layouts, whole: int, type: int, offset: int, depth: int = 0) -> Iterator[int]:
+def _within(contents: Contents, whole: int, type: int, offset: int, depth: int = 0) -> Iterator[int]:
     """Where objects of a type lie in one of another. Of a union nobody knows which member there is."""
     if whole == type:
         yield offset
         return
-    facts = layouts.types.facts(whole)
-    if facts.form == "struct" and depth < DEEPEST and layouts.container(whole) is None:
+    facts = contents.types.facts(whole)
+    if facts.form == "struct" and depth < DEEPEST and not contents.nature(whole).is_container:
         for each in facts.fields:
-            yield from _within(layouts, each.type, type, offset + each.offset, depth=depth + 1)
+            yield from _within(contents, each.type, type, offset + each.offset, depth=depth + 1)
     elif facts.form == "array" and facts.target is not None and depth < DEEPEST:
-        size = layouts.types.facts(facts.target).size
-        if next(_within(layouts, facts.target, type, 0, depth=depth + 1), None) is not None:
+        size = contents.types.facts(facts.target).size
+        if next(_within(contents, facts.target, type, 0, depth=depth + 1), None) is not None:
             for number in range(min(facts.length or 0, MOST_PLACES)):
-                yield from _within(layouts, facts.target, type, offset + number * size, depth=depth + 1)
+                yield from _within(contents, facts.target, type, offset + number * size, depth=depth + 1)
 
 
 class _Texts:
@@ -252,10 +252,10 @@ class _Texts:
     size = PIECE
 
     def __init__(self, named: NamedBlocks, values: Values, type: int) -> None:
-        assert named.layouts is not None
+        assert named.contents is not None
         self._named, self._values, self._type = named, values, type
-        text = f"{named.layouts.types.text(type)}[]"
-        self.columns = [Column(MemberPlace("", 0, type), named.layouts.types.facts(type), text, "text")]
+        text = f"{named.contents.types.text(type)}[]"
+        self.columns = [Column(MemberPlace("", 0, type), named.contents.types.facts(type), text, "text")]
 
     def add(self, objects: Sequence[int]) -> None:
         (column,) = self.columns
@@ -271,8 +271,8 @@ class _Texts:
 class _Table:
     """The members of a type, and their values."""
 
-    def __init__(self, layouts: Layouts, values: Values, type: int) -> None:
-        self._layouts, self._types, self._values = layouts, layouts.types, values
+    def __init__(self, contents: Contents, values: Values, type: int) -> None:
+        self._contents, self._types, self._values = contents, contents.types, values
         self.size = self._types.facts(type).size
         self._numbers: list[Column] = []
         """Those that are read all at once."""
@@ -314,7 +314,7 @@ class _Table:
 
     def _has_value(self, type: int, facts: TypeFacts) -> bool:
         if facts.form == "struct":
-            return self._layouts.container(type) is not None
+            return self._contents.nature(type).is_container
         return facts.form in (*SCALARS, "pointer", "reference") or self._is_text(facts)
 
     def _is_text(self, facts: TypeFacts) -> bool:

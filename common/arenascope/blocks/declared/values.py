@@ -13,8 +13,8 @@ from ...base.printable import is_cut, is_plain, quoted
 from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
 from .claims import Reader
-from .containers.forms import OfBody, OfText, Text
-from .layouts import DEEPEST, Layouts
+from .contents import Contents, Text
+from .layouts import DEEPEST
 
 ValueForm = Literal["integer", "boolean", "enum", "character", "float", "text", "pointer", "elements", "none"]
 """A pointer's number is the address to which it leads, a container's how many elements it has; "none": it cannot be
@@ -27,7 +27,7 @@ FLOATS = {2: "e", 4: "f", 8: "d"}
 FEW = 4
 """So many elements of an array are shown."""
 MOST_MEMBERS = 256
-STRING, SLICE = "alloc::string::String", "&str"
+SLICE = "&str"
 LETTERS = ("char", "signed char", "unsigned char", "char8_t")
 VIEW = "basic_string_view"
 POINTERS = ("unique_ptr", "shared_ptr", "weak_ptr")
@@ -63,11 +63,11 @@ class MemberValue(NamedTuple):
 class Values:
     """Of one image."""
 
-    def __init__(self, reader: Reader, constants: Memory, layouts: Layouts, mark: str) -> None:
+    def __init__(self, reader: Reader, constants: Memory, contents: Contents, mark: str) -> None:
         """`constants`: memory together with what files have of it, as texts of a program are not in every core. `mark`:
         of the order of bytes, "<" or ">"."""
         self.reader, self._constants = reader, constants
-        self._layouts, self._types = layouts, layouts.types
+        self._contents, self._types = contents, contents.types
         self.mark = mark
 
     def of(self, type: int, address: int) -> Value:
@@ -127,18 +127,15 @@ class Values:
         return data
 
     def _whole(self, type: int, facts: TypeFacts, address: int) -> Value:
-        container = self._layouts.container(type)
-        text = self._view(type, facts, address)
-        if isinstance(container, OfText):
-            text = container.text(self.reader, address)
+        text = self._view(facts, address) or self._contents.text(type, address)
         if text is not None:
             return self._letters(text)
-        if container is None:
+        if not self._contents.nature(type).is_container:
             return NONE
         if _template(facts.name) in POINTERS:
             place = self.reader.word(address)
             return NONE if place is None else Value("pointer", place)
-        count = container.elements(self.reader, address)
+        count = self._contents.elements(type, address)
         return NONE if count is None else Value("elements", count)
 
     def _letters(self, text: Text) -> Value:
@@ -150,13 +147,8 @@ class Values:
             data = data.decode(f"{ENCODINGS[text.size]}-{order}", "replace").encode("utf-8", "replace")
         return Value("text", data=data)
 
-    def _view(self, type: int, facts: TypeFacts, address: int) -> Optional[Text]:
-        """Of what only points to letters, or has them in another container."""
-        if facts.name == STRING:
-            inner = self._layouts.of(type).containers
-            vector = inner[0].container if inner else None
-            body = vector.body(self.reader, address + inner[0].offset) if isinstance(vector, OfBody) else None
-            return None if body is None else Text(body.start, body.used, 1)
+    def _view(self, facts: TypeFacts, address: int) -> Optional[Text]:
+        """Of what only points to letters."""
         if facts.name != SLICE and _template(facts.name) != VIEW:
             return None
         fields = {self._types.facts(each.type).form: each for each in facts.fields}
@@ -182,7 +174,7 @@ class Values:
     def _parts(self, type: int, address: int, name: str, depth: int) -> Iterator[MemberValue]:
         facts, value = self._types.facts(type), self.of(type, address)
         if facts.form in ("struct", "union") and value.form == "none" and depth < DEEPEST:
-            if self._layouts.container(type) is None:
+            if not self._contents.nature(type).is_container:
                 for each in facts.fields:
                     if each.name.startswith(VTABLE):
                         continue

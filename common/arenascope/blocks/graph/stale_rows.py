@@ -11,8 +11,8 @@ from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
 from ...sources.target import RegionIndex, Span
 from ..declared.claims import CONTAINER, VTABLE
-from ..declared.containers.forms import OfBody
-from ..declared.layouts import DEEPEST, NUMBERS, Layouts
+from ..declared.contents import Contents
+from ..declared.layouts import DEEPEST, NUMBERS
 from ..declared.named_blocks import BlockName, NamedBlocks
 from ..declared.once_per_image import declared_in
 from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS, TABLE_WORDS, table_in
@@ -56,9 +56,9 @@ class _Objects(NamedTuple):
 
 def declare(named: NamedBlocks, table: StaleWords, memory: Memory) -> None:
     """A row for each type, with all blocks that are certainly of it."""
-    if named.layouts is None:
+    if named.contents is None:
         return
-    types = _Types(named.layouts, named.blocks, memory)
+    types = _Types(named.contents, named.blocks, memory)
     found: dict[tuple[int, bool], _Objects] = {}
     for block in named.typed():
         key = named.name[block], named.level[block] in (CONTAINER, VTABLE)
@@ -80,23 +80,23 @@ def declare(named: NamedBlocks, table: StaleWords, memory: Memory) -> None:
 class _Types:
     """Those of one program, with the blocks that are of them."""
 
-    def __init__(self, layouts: Layouts, blocks: LiveBlocks, memory: Memory) -> None:
-        self._layouts, self._blocks, self._memory, self._word = layouts, blocks, memory, memory.pointer_size
+    def __init__(self, contents: Contents, blocks: LiveBlocks, memory: Memory) -> None:
+        self._contents, self._blocks, self._memory, self._word = contents, blocks, memory, memory.pointer_size
 
     def size(self, type: int) -> int:
-        return self._layouts.types.facts(type).size
+        return self._contents.types.facts(type).size
 
     def words(self, name: BlockName, objects: _Objects, exact: bool) -> Optional[Words]:
         """`exact`: what lies behind the object, or the last element in use, is known to be unused. None: all words
         may hold pointers."""
         if name.type is None:
             return None
-        facts, word, is_array = self._layouts.types.facts(name.type), self._word, name.form == "array"
+        facts, word, is_array = self._contents.types.facts(name.type), self._word, name.form == "array"
         if not 0 < facts.size <= MOST_BYTES:
             return None
         # objects that `new` makes are as large as their type; a C program may keep more behind a struct
         if not is_array and facts.language in ("c++", "rust"):
-            exact = self._layouts.of(name.type).flexible is None
+            exact = not self._contents.nature(name.type).is_flexible
         beyond, begins = BEYOND if exact else None, name.front % facts.size if is_array else name.front
         if is_array and not name.words and name.text.endswith(" body"):
             # a string's letters, and its room
@@ -165,11 +165,10 @@ class _Types:
         return found
 
     def _members(self, type: int, at: int, depth: int, *, in_template: bool, in_text: bool = False) -> Iterator[_Part]:
-        facts = self._layouts.types.facts(type)
+        facts = self._contents.types.facts(type)
         if facts.form == "struct" and facts.fields and depth < DEEPEST:
-            container = self._layouts.container(type)
             # the letters of a short string, or the room of a long one
-            in_text = in_text or (isinstance(container, OfBody) and not container.words)
+            in_text = in_text or self._contents.nature(type).is_of_numbers
             # the innermost that has a name
             in_template = "<" in facts.name if facts.name else in_template
             for field in facts.fields:
@@ -183,7 +182,7 @@ class _Types:
             yield _Part(at, facts.size, "pointer")
 
     def _elements(self, facts: TypeFacts, target: int, at: int, depth: int, *, in_template: bool) -> Iterator[_Part]:
-        element, count = self._layouts.types.facts(target), facts.length or 0
+        element, count = self._contents.types.facts(target), facts.length or 0
         size = element.size * count
         if element.form == "character" and element.name == "char" and not in_template:
             yield _Part(at, size, "letters")

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
+use super::containers::forms::Text;
 use super::containers::LIBRARIES;
 use super::layouts::{Layouts, TypeTable};
 use super::memory::{Malloc, Memory};
 use super::modules::LoadedModules;
 use super::names::{At, BlockName, Proof};
 use super::objects::Objects;
+use super::reading::{contents, nature, Contents, Nature};
 use super::rows::{rows, Elements, Known};
 use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use super::trace::{Named, Start, Tracer};
@@ -308,5 +310,69 @@ pub unsafe extern "C" fn arenascope_traced_rows(
             }
             answer.string(&row.element)
         })
+    })
+}
+
+/// What reads objects of types that were traced, and its modules.
+pub struct OpenReading {
+    layouts: Rc<Layouts>,
+    // it has the modules, so that it goes first
+    memory: Memory<'static>,
+    _modules: Rc<LoadedModules<'static>>,
+}
+
+/// SAFETY: the caller promises that it stays, and that nobody changes it.
+unsafe fn lasting<T: ?Sized>(of: &T) -> &'static T {
+    &*(of as *const T)
+}
+
+/// What reads objects of the types that were traced. All that is given stays open and as it is until it is closed.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_reading_open(
+    traced: &Traced,
+    engine: &Engine,
+    program: &Program,
+    to: *mut *mut OpenReading,
+) -> i32 {
+    guarded(|| {
+        let (traced, engine, program) = (lasting(traced), lasting(engine), lasting(program));
+        let modules = Rc::new(LoadedModules::new(&engine.image, &program.debug.modules));
+        let Ground { malloc, mapped, alone, .. } = &traced.ground;
+        let memory = Memory::new(&engine.image, &engine.blocks, *malloc, lasting(&*modules), mapped, alone)?;
+        *to = boxed(OpenReading { layouts: traced.layouts.clone(), memory, _modules: modules });
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_reading_close(reading: *mut OpenReading) {
+    close(reading);
+}
+
+/// Whether a type is a library's container, one of numbers, whether it is flexible: a bit for each (see `Nature`).
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_reading_nature(open: &OpenReading, of: i32, to: &mut u32) -> i32 {
+    guarded(|| {
+        let Nature { is_container, is_of_numbers, is_flexible } = nature(&open.layouts, of)?;
+        *to = u32::from(is_container) | u32::from(is_of_numbers) << 1 | u32::from(is_flexible) << 2;
+        Ok(())
+    })
+}
+
+/// What an object holds: whether it has elements, how many; whether it has a text, where that begins, its letters, bytes of
+/// a letter (see `Contents`).
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_reading_contents(
+    open: &OpenReading,
+    of: i32,
+    address: u64,
+    to: &mut [u64; 6],
+) -> i32 {
+    guarded(|| {
+        let Contents { elements, text } = contents(&open.layouts, &open.memory, of, address)?;
+        let Text { start, length, size } = text.unwrap_or(Text { start: 0, length: 0, size: 0 });
+        let (has_elements, has_text) = (u64::from(elements.is_some()), u64::from(text.is_some()));
+        *to = [has_elements, elements.unwrap_or(0), has_text, start, length, size];
+        Ok(())
     })
 }

@@ -11,6 +11,7 @@ pub mod memory;
 pub mod modules;
 pub mod names;
 pub mod objects;
+pub mod reading;
 pub mod rows;
 pub mod rules;
 #[cfg(test)]

@@ -8,6 +8,7 @@ from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ....sources.debug_info_types import StructField, TypeFacts
 from ..claims import ARRAY, CONTAINER, EXACT, Claim, Container, Reader, Types, new_record
+from ..contents import Text
 
 Form = Callable[[Types, int, TypeFacts], Optional[Container]]
 """Makes what containers of one template have in common, by a type of it and its facts; None: it is another one."""
@@ -106,16 +107,6 @@ class OfBody(ABC):
     def elements(self, reader: Reader, address: int) -> Optional[int]:
         body = self.body(reader, address)
         return None if body is None else body.used
-
-
-class Text(NamedTuple):
-    """Where a string's letters lie."""
-
-    start: int
-    length: int
-    """In letters."""
-    size: int
-    """Bytes of a letter."""
 
 
 class OfText(OfBody):

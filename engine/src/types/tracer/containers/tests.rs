@@ -10,6 +10,7 @@ use crate::types::tracer::claims::Claim;
 use crate::types::tracer::layouts::{Layouts, TypeTable};
 use crate::types::tracer::memory::tests::{Heap, DATA, WORD};
 use crate::types::tracer::memory::Memory;
+use crate::types::tracer::reading::{contents, nature, Contents, Nature};
 use crate::types::tracer::tests::Declared;
 
 /// A heap, a container in a variable, and types.
@@ -287,6 +288,30 @@ fn the_text_of_a_string_is_where_its_letters_are() {
     assert_eq!(text(&[block, 6, 30]), Some((block, 6, 1)));
     assert_eq!(text(&[DATA + 16, 3, 0]), Some((DATA + 16, 3, 1)));
     assert_eq!(text(&[block, 5, 30]), None);
+}
+
+#[test]
+fn objects_are_read_by_their_types() {
+    let mut program = Program::new();
+    let (string, bytes) = (program.string(), program.types.number("u8", Form::Integer, 1));
+    let owned = program.types.structure("alloc::string::String", 24, &[("vec", 0, program.vec(bytes))]);
+    let flexible = program.types.structure("packet", 8, &[("data", 8, program.types.array(program.int, None))]);
+    let vector = program.vector(program.long);
+    let block = program.malloc(31, &[u64::from_le_bytes(*b"a text\0\0")]);
+    let layouts = program.layouts();
+    let read = |program: &Program, of| {
+        program.heap.look(|memory| {
+            let Nature { is_container, is_of_numbers, is_flexible } = nature(&layouts, of).unwrap();
+            let Contents { elements, text } = contents(&layouts, memory, of, DATA).unwrap();
+            (elements, text.map(|text| (text.start, text.length)), [is_container, is_of_numbers, is_flexible])
+        })
+    };
+    program.put(&[block, 6, 30]);
+    assert_eq!(read(&program, string), (Some(6), Some((block, 6)), [true, true, false]));
+    program.put(&[30, block, 6]);
+    assert_eq!(read(&program, owned), (None, Some((block, 6)), [false, false, false]));
+    assert_eq!(read(&program, flexible), (None, None, [false, false, true]));
+    assert_eq!(read(&program, vector), (None, None, [true, false, false]));
 }
 
 #[test]
