@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+from pathlib import Path
 from typing import Iterator, NamedTuple, Optional
 
 import pytest
@@ -12,6 +14,7 @@ from subjects import compiled, started
 
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.debug_info_types import Local
+from arenascope.sources.elf.elf_file import proven_files
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.types_by_engine import TypesByEngine
 
@@ -156,17 +159,30 @@ class Told(NamedTuple):
 
 WAYS = ["g++ -O2", *(pytest.param(each, marks=pytest.mark.full) for each in ("g++ -O0", "g++ -O2 -gdwarf-4"))]
 WAYS += [pytest.param(each, marks=pytest.mark.full) for each in ("clang++ -O0", "clang++ -O2")]
-Seen = tuple[str, dict[Told, int], TypesByEngine]
+ROUNDS = 60
+LEAST = 10
+
+
+class Seen(NamedTuple):
+    """How a program was compiled, what it has told, and its core."""
+
+    how: str
+    told: dict[Told, int]
+    program: Path
+    core: CoreImage
+
+    def types(self) -> TypesByEngine:
+        """Read anew from the program's file; what is known of libraries takes long, and is not needed."""
+        return TypesByEngine(ShellTarget(self.core, declared=True), (), None)
 
 
 @pytest.fixture(params=WAYS, scope="module")
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    """How a program was compiled, what it has told, and the engine's types of its core."""
-    tmp_path = tmp_path_factory.mktemp("frames")
+    folder = tmp_path_factory.mktemp("frames")
     compiler, *flags = request.param.split()
     # others than the last function's callers may be left out
-    program = compiled(SOURCE, tmp_path, "-g", "-pthread", "-fno-optimize-sibling-calls", *flags, compiler=compiler)
-    core = tmp_path / "core"
+    program = compiled(SOURCE, folder, "-g", "-pthread", "-fno-optimize-sibling-calls", *flags, compiler=compiler)
+    core = folder / "core"
     with started(program) as process:
         opened(GDB).do(Live(process.pid, program), [f"generate-core-file {core}"])
     told = {}
@@ -174,8 +190,7 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         told[Told(int(tid), function, name)] = int(value, 16)
     image = CoreImage(str(core))
     try:
-        target = ShellTarget(image, declared=True)
-        yield request.param, told, TypesByEngine(target, target.debug_folders, None)
+        yield Seen(request.param, told, program, image)
     finally:
         image.close()
 
@@ -195,7 +210,7 @@ def value_of(types: TypesByEngine, local: Local) -> Optional[int]:
 
 
 def test_values_are_the_programs(seen: Seen) -> None:
-    how, told, types = seen
+    how, told, types = seen.how, seen.told, seen.types()
     found = {Told(each.tid, own_name(each), each.name): each for each in types.locals()}
     assert {each.name for each in told} == NEEDED | {IN_REGISTERS}
     values = {each: value_of(types, found[each]) for each in told if each in found}
@@ -213,7 +228,7 @@ def test_values_are_the_programs(seen: Seen) -> None:
 
 def test_frames_are_numbered_from_the_innermost(seen: Seen) -> None:
     """With those that are inlined in others; of a signal's handler with what it interrupted."""
-    _, told, types = seen
+    told, types = seen.told, seen.types()
     main = max({each.tid for each in told}, key=lambda tid: sum(each.tid == tid for each in told))
     functions = {each.frame: own_name(each) for each in types.locals() if each.tid == main}
     order = [functions[frame] for frame in sorted(functions)]
@@ -224,9 +239,30 @@ def test_frames_are_numbered_from_the_innermost(seen: Seen) -> None:
 
 def test_what_is_optimised_out_has_its_frame(seen: Seen) -> None:
     """The part of the stack is the function's own: none overlaps another one of its thread."""
-    _, _, types = seen
+    types = seen.types()
     frames = {(each.tid, each.within) for each in types.locals() if each.within is not None}
     for tid in {tid for tid, _ in frames}:
         parts = sorted((each.low, each.high) for owner, each in frames if owner == tid and each is not None)
         assert all(low < high for low, high in parts)
         assert all(one[1] <= other[0] for one, other in zip(parts, parts[1:]))
+
+
+@pytest.mark.full
+def test_damaged_files_cost_names_alone(seen: Seen) -> None:
+    """Whatever stands in debug information and unwind tables, the engine answers."""
+    sound, sound_locals = seen.program.read_bytes(), seen.types().locals()
+    (file,) = proven_files([str(seen.program)], seen.types()._modules[0].build_id)
+    parts = [each for each in file.sections if each.name.startswith((".debug", ".eh_frame")) and each.size]
+    chance, others = random.Random(5), 0
+    try:
+        for _ in range(ROUNDS):
+            damaged = bytearray(sound)
+            for _ in range(chance.choice((1, 20, 300))):
+                part = chance.choice(parts)
+                damaged[part.offset + chance.randrange(part.size)] = chance.choice((0, 255, chance.randrange(256)))
+            seen.program.write_bytes(damaged)
+            others += seen.types().locals() != sound_locals
+    finally:
+        seen.program.write_bytes(sound)
+    assert others > LEAST
+    assert seen.types().locals() == sound_locals
