@@ -18,6 +18,7 @@ from arenascope.blocks.declared.layouts import TypeTable
 from arenascope.blocks.declared.memory_reader import MemoryReader
 from arenascope.blocks.declared.named_blocks import NamedBlocks
 from arenascope.blocks.declared.once_per_image import containers_of, named_blocks
+from arenascope.blocks.declared.type_values import types_called
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.refs import ImageSearch
 from arenascope.blocks.graph.roots import find_roots
@@ -112,3 +113,10 @@ def test_objects_hold_the_same(program: str) -> None:
                 elements += bool(told[1])
     assert texts > 20
     assert elements > 100
+
+
+def test_a_type_is_known_that_lies_in_blocks_of_another() -> None:
+    with started(PROGRAMS / "server.O2", *ARGUMENTS["server"]) as process, traced(process.pid) as (_, named):
+        assert named.contents is not None
+        found = [named.contents.types.facts(each.type).name for each in types_called(named, "Session")]
+        assert found == ["Session"]

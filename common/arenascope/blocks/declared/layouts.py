@@ -146,6 +146,8 @@ class TypeTable:
         self._made: dict[tuple[str, int], int] = {}
         self._keys: dict[int, StructField] = {}
         self._names: dict[str, Optional[int]] = {}
+        self.met: Sequence[int] = ()
+        """Those that the engine met."""
 
     def facts(self, type: int) -> TypeFacts:
         facts = self._facts.get(type)
@@ -167,7 +169,7 @@ class TypeTable:
 
     def known(self) -> Iterator[tuple[int, TypeFacts]]:
         """Those that were met until now."""
-        return iter(list(self._facts.items()))
+        return iter([(type, self.facts(type)) for type in dict.fromkeys([*self._facts, *self.met])])
 
     def structs(self) -> Iterator[int]:
         """Of the source: all of them, which takes long."""

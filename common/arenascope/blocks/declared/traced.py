@@ -178,3 +178,4 @@ def _read_names(answer: TypesAnswer, found: NamedBlocks, lines: Sequence[Rule], 
         number, facts = answer.number(), read_facts(answer)
         key = next((read_field(answer) for _ in range(answer.number())), None)
         layouts.types.adopt(number, facts, key)
+    layouts.types.met = [answer.number() for _ in range(answer.number())]

@@ -208,7 +208,8 @@ pub unsafe extern "C" fn arenascope_traced_tables(traced: &Traced, to: &mut [Tab
 
 /// Names, each its text, form, type or NONE, front, whether it leads on, label (see `BlockName`); steps; containers that
 /// did not prove themselves, by type; how many blocks each line of the rules says something wrong of; enclosing structs'
-/// blocks; types that containers made up, each with its number, its facts, and its key if it has one.
+/// blocks; types that containers made up, each with its number, its facts, and its key if it has one; numbers of types that were
+/// met.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Given; 2]) -> i32 {
     answered(to, |answer| {
@@ -234,7 +235,8 @@ pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Give
             answer.facts(&*types.facts(*of)?)?;
             let key: Vec<_> = types.key(*of).into_iter().collect();
             answer.list(&key, |answer, key| answer.field(key))
-        })
+        })?;
+        answer.list(&types.met(), |answer, of| answer.number(i64::from(*of)))
     })
 }
 
