@@ -8,6 +8,7 @@ use super::claims::Strength;
 use super::containers::forms::{
     between, one_way, Body, BodyForm, Buckets, Container, Library, Node, NodesForm, OfBody, OfNodes,
 };
+use super::containers::LIBRARIES;
 use super::layouts::{Layouts, TypeTable};
 use super::memory::tests::{Heap, DATA, GARBAGE, WORD};
 use super::memory::Memory;
@@ -1113,5 +1114,95 @@ fn a_lost_local_is_taken_only_where_one_block_and_one_type_fit() {
         if case == Case::Known {
             assert_eq!(found.parent[found.block(blocks[0])], -1);
         }
+    }
+}
+
+/// Numbers that look as if they were by chance, the same each time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+
+    fn of<T: Copy>(&mut self, some: &[T]) -> T {
+        some[self.below(some.len() as u64) as usize]
+    }
+}
+
+/// Types and memory that nobody made: sizes and offsets without sense, types that contain themselves.
+fn odd_program(seed: u64) -> Program {
+    let mut chance = Chance(seed);
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let names = ["a", "b", "", "std::vector<int, std::allocator<int>>", "alloc::string::String", "std::pair<a, b>"];
+    let forms =
+        [Form::Struct, Form::Struct, Form::Union, Form::Array, Form::Pointer, Form::Enum, Form::Void, Form::Float];
+    let sizes = [0, 1, 8, 16, 24, 40, 64, 1 << 20, 1 << 40, u64::MAX];
+    let count = 24;
+    for _ in 0..count {
+        types.number(chance.of(&names), chance.of(&forms), chance.of(&sizes));
+    }
+    let all = count as TypeId + program.long + 1;
+    for of in program.long + 1..all {
+        let mut member = || chance.below(all as u64) as TypeId;
+        let (target, fields) = (member(), [member(), member(), member(), member()]);
+        let offsets = [0; 4].map(|_| chance.of(&[0, 0, 8, 16, 24, 32, 56, 1 << 33, u64::MAX - 8]));
+        let length = chance.of(&[None, Some(0), Some(2), Some(20), Some(1 << 50), Some(u64::MAX)]);
+        let (name, is_polymorphic) = (chance.of(&["x", "y", "next", ""]), chance.below(4) == 0);
+        types.change(of, |facts| {
+            let field = |(offset, of)| Field { name: name.into(), offset, of, is_base: false };
+            facts.fields = offsets.into_iter().zip(fields).map(field).collect();
+            (facts.target, facts.length, facts.polymorphic) = (Some(target), length, is_polymorphic);
+            facts.enumerators = vec![("A".into(), target.into())];
+        });
+    }
+    let blocks: Vec<u64> = (0..60).map(|_| program.malloc(chance.of(&[8, 16, 24, 40, 64, 200, 1000]), &[])).collect();
+    let word = |chance: &mut Chance| match chance.below(8) {
+        0 => 0,
+        1 => chance.of(&blocks) + chance.below(40),
+        2 => GARBAGE,
+        3 => chance.below(100),
+        4 => MODULE + 8 * chance.below(4),
+        5 => u64::MAX - chance.below(64),
+        _ => chance.of(&blocks),
+    };
+    for block in &blocks {
+        let word = word(&mut chance);
+        program.heap.put(*block, &[word]);
+    }
+    for pair in blocks.windows(2) {
+        for place in (pair[0]..pair[1] - 16).step_by(8) {
+            let word = word(&mut chance);
+            program.heap.put(place, &[word]);
+        }
+    }
+    program.heap.vtables.extend([(MODULE, ("a", 0)), (MODULE + 8, ("b", i64::MIN)), (MODULE + 16, ("a", -8))]);
+    for _ in 0..12 {
+        let words = [0; 6].map(|_| word(&mut chance));
+        program.variable("v", chance.below(all as u64) as TypeId, &words);
+    }
+    for _ in 0..6 {
+        let start = Start::new("local", chance.below(all as u64) as TypeId);
+        let (value, words) = (Some(word(&mut chance)).filter(|_| chance.below(2) > 0), vec![word(&mut chance); 2]);
+        program.starts.push(Start { value, words, frame: Some(1), code: 1, ..start });
+    }
+    let of = |chance: &mut Chance| chance.below(all as u64) as TypeId;
+    let row = RuleRow { inside: of(&mut chance), is_inside: 1, offset: 8, ..rule(of(&mut chance)) };
+    program.rules.push((row, ""));
+    for member in ["a.x", "b.y", "x"] {
+        let (is_array, and_more) = (chance.below(2) as u32, chance.below(2) as u32);
+        let (offset, back) = (chance.of(&sizes), chance.of(&sizes));
+        program.rules.push((RuleRow { offset, back, is_array, and_more, ..rule(of(&mut chance)) }, member));
+    }
+    program.libraries = LIBRARIES;
+    program
+}
+
+#[test]
+fn types_and_memory_without_sense_end() {
+    for seed in 0..50 {
+        odd_program(seed).trace();
     }
 }
