@@ -185,7 +185,9 @@ impl<'a> Objects<'a> {
                 let begin = place.wrapping_add(repeat.offset);
                 let prefix = self.names.numbered_prefix(at.prefix, at.number, &repeat.step)?;
                 let at = At { prefix, ..*at };
-                let count = self.memory.most(begin, repeat.layout.size, repeat.count);
+                // not more than the object has room for, or arrays in arrays would have any number
+                let room = layout.size.saturating_sub(repeat.offset) / repeat.layout.size.max(1);
+                let count = self.memory.most(begin, repeat.layout.size, repeat.count.min(room));
                 bad += self.elements(&repeat.layout, begin, count, &at, depth, found)?;
             }
         }
