@@ -5,9 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::claims::Strength;
-use super::containers::forms::{
-    between, one_way, Body, BodyForm, Buckets, Container, Library, Node, NodesForm, OfBody, OfNodes,
-};
+use super::containers::forms::{between, one_way, Buckets, Container, Library, Node, NodesForm, OfBody, OfNodes};
 use super::containers::LIBRARIES;
 use super::layouts::{Layouts, TypeTable};
 use super::memory::tests::{Heap, DATA, GARBAGE, WORD};
@@ -416,22 +414,16 @@ fn a_word_that_leads_nowhere_contradicts_a_type() {
     }
 }
 
-/// start, finish, end
-struct Vector;
-
-impl BodyForm for Vector {
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
-        let mut words = [0; 3];
-        memory.words(address, &mut words).then_some(())?;
-        between(memory, words, own.size)
-    }
-}
-
 fn vectors(types: &Rc<TypeTable>, _: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let Some(field) = facts.fields.first().filter(|_| &*facts.name == "Vector") else { return Ok(None) };
     let element = types.facts(field.of)?.target.unwrap();
-    let size = types.facts(element)?.size;
-    Ok(Some(Container::Body(OfBody::new(element, size, Box::new(Vector)))))
+    // start, finish, end
+    let own = OfBody::new(types, element, |own, memory, address| {
+        let mut words = [0; 3];
+        memory.words(address, &mut words).then_some(())?;
+        between(memory, words, own.size)
+    })?;
+    Ok(Some(Container::Body(own)))
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Container {
     /// How many elements it has; None where it has not proved itself.
     pub fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
         Ok(match self {
-            Container::Body(own) => own.form.elements(own, memory, address),
+            Container::Body(own) => own.body(memory, address).map(|body| body.count),
             Container::Nodes(own) => {
                 let mut nodes = Vec::new();
                 own.nodes(memory, address, &mut nodes)?.map(|_| nodes.len() as u64)
@@ -80,7 +80,16 @@ impl Container {
 /// A container that has no form in common with others: see `Container`.
 pub trait Other {
     fn claims(&self, memory: &Memory, address: u64, take: &mut Take) -> Result<bool>;
-    fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>>;
+
+    /// Those that have numbers.
+    fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
+        let mut count = 0u64;
+        let is_proved = self.claims(memory, address, &mut |claim| {
+            count += if claim.number.is_some() { claim.elements.unwrap_or(1) } else { 0 };
+            Ok(())
+        })?;
+        Ok(is_proved.then_some(count))
+    }
 }
 
 /// A made-up node.
@@ -157,16 +166,22 @@ pub struct Body {
     pub start: u64,
     pub used: u64,
     pub room: u64,
+    /// How many elements it has: of bits other than are in use.
+    pub count: u64,
 }
 
 impl Body {
-    pub const NOWHERE: Body = Body { block: None, start: 0, used: 0, room: 0 };
+    pub const NOWHERE: Body = Body { block: None, start: 0, used: 0, room: 0, count: 0 };
 
-    /// Of a string that lies within itself.
-    pub fn inside(used: u64, room: u64) -> Option<Body> {
-        (used <= room).then_some(Body { used, room, ..Body::NOWHERE })
+    /// None unless so many elements are in use as there may be.
+    #[inline]
+    pub fn new(block: Option<u32>, start: u64, used: u64, room: u64) -> Option<Body> {
+        (used <= room).then_some(Body { block, start, used, room, count: used })
     }
 }
+
+/// The body of the one at an address; None unless it has proved itself.
+type BodyForm = dyn Fn(&OfBody, &Memory, u64) -> Option<Body>;
 
 /// Whatever proves its body.
 pub struct OfBody {
@@ -183,16 +198,7 @@ pub struct OfBody {
     pub after: u64,
     /// Of a string: where in itself the letters of a short one lie.
     pub inside: Option<u64>,
-    form: Box<dyn BodyForm>,
-}
-
-pub trait BodyForm {
-    /// None unless it has proved itself.
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body>;
-
-    fn elements(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<u64> {
-        self.body(own, memory, address).map(|body| body.used)
-    }
+    form: Box<BodyForm>,
 }
 
 /// Where a string's letters lie.
@@ -206,19 +212,24 @@ pub struct Text {
 }
 
 impl OfBody {
-    pub fn new(element: TypeId, size: u64, form: Box<dyn BodyForm>) -> OfBody {
-        OfBody { element, size, words: true, name: "".into(), front: 0, after: 0, inside: None, form }
+    pub fn new(
+        types: &TypeTable,
+        element: TypeId,
+        form: impl Fn(&OfBody, &Memory, u64) -> Option<Body> + 'static,
+    ) -> Result<OfBody> {
+        let (size, form) = (types.facts(element)?.size, Box::new(form));
+        Ok(OfBody { element, size, words: true, name: "".into(), front: 0, after: 0, inside: None, form })
     }
 
     /// Of what leads nowhere.
-    pub fn of_numbers(element: TypeId, size: u64, form: Box<dyn BodyForm>) -> OfBody {
-        OfBody { words: false, ..OfBody::new(element, size, form) }
+    pub fn of_numbers(self) -> OfBody {
+        OfBody { words: false, ..self }
     }
 
-    /// A string with a 0 behind its letters, of which short ones may lie `inside` itself.
-    pub fn of_text(letters: Letters, inside: u64, form: Box<dyn BodyForm>) -> OfBody {
-        let Letters { of, size, body } = letters;
-        OfBody { name: body, after: 1, inside: Some(inside), ..OfBody::of_numbers(of, size, form) }
+    /// A string of that type with a 0 behind its letters, of which short ones may lie `inside` itself.
+    pub fn of_text(self, facts: &Facts, inside: u64) -> OfBody {
+        let name = format!("{} body", facts.name).into();
+        OfBody { name, after: 1, inside: Some(inside), words: false, ..self }
     }
 
     pub fn with_front(self, front: u64) -> OfBody {
@@ -228,7 +239,7 @@ impl OfBody {
     /// None unless it has proved itself.
     #[inline]
     pub fn body(&self, memory: &Memory, address: u64) -> Option<Body> {
-        self.form.body(self, memory, address)
+        (self.form)(self, memory, address)
     }
 
     pub fn claim(&self, body: &Body) -> Claim<'_> {
@@ -249,13 +260,6 @@ impl OfBody {
         let start = if body.block.is_some() { body.start + self.front } else { address.wrapping_add(inside) };
         Some(Text { start, length: body.used, size: self.size })
     }
-}
-
-/// Of a string: their type, how large each is, and what a block of them is called.
-pub struct Letters {
-    pub of: TypeId,
-    pub size: u64,
-    pub body: Rc<str>,
 }
 
 /// Whether the letters that begin there are ended by a 0.
@@ -303,8 +307,7 @@ pub fn between(memory: &Memory, [start, finish, end]: [u64; 3], size: u64) -> Op
     if used * size != finish - start || room * size != end - start {
         return None;
     }
-    let block = if start != 0 { Some(memory.holds(start, end - start)?) } else { None };
-    Some(Body { block, start, used, room })
+    Body::new(if start != 0 { Some(memory.holds(start, end - start)?) } else { None }, start, used, room)
 }
 
 /// A balanced tree of as many nodes as memory can hold is not higher.
@@ -462,11 +465,12 @@ pub fn first_of(types: &TypeTable, of: TypeId, paths: &[&str]) -> Result<Option<
     Ok(None)
 }
 
-/// Where all of these members lie.
-pub fn places<const N: usize>(types: &TypeTable, of: TypeId, paths: [&str; N]) -> Result<Option<[u64; N]>> {
+/// Where all of these members lie, separated by spaces: members of a member, or of the whole if that is "".
+pub fn places<const N: usize>(types: &TypeTable, of: TypeId, within: &str, names: &str) -> Result<Option<[u64; N]>> {
+    let outer = if within.is_empty() { Member { offset: 0, of } } else { got!(find(types, of, within)?) };
     let mut found = [0; N];
-    for (place, path) in found.iter_mut().zip(paths) {
-        *place = got!(find(types, of, path)?).offset;
+    for (place, name) in found.iter_mut().zip(names.split_ascii_whitespace()) {
+        *place = got!(find(types, outer.of, name)?).within(outer.offset).offset;
     }
     Ok(Some(found))
 }

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::forms::*;
 use super::libstdcxx::{
-    are_blocks, key_of, AnyValue, Chain, Control, Counts, Hash, Manager, OneOf, Perhaps, Ring, Shared, Sharing, Tree,
-    Vector,
+    are_blocks, key_of, three_words, AnyValue, Chain, Control, Counts, Hash, Manager, OneOf, Perhaps, Ring, Shared,
+    Sharing, Tree,
 };
 use crate::failure::{filled, Result};
 use crate::types::facts::{Facts, Form, TypeId};
@@ -64,44 +64,34 @@ fn first(types: &TypeTable, of: TypeId, paths: &[&str]) -> Result<Option<Member>
 
 fn vector(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let (begin, element) = (got!(find(types, of, "__begin_")?), got!(argument(types, facts, 0)?));
-    let (held, word) = (types.facts(element)?, types.word());
-    if held.form == Form::Boolean {
+    let word = types.word();
+    if types.facts(element)?.form == Form::Boolean {
         let bits = got!(types.facts(begin.of)?.target);
         let count = got!(first(types, of, &["__size_"])?).offset;
         let room = got!(first(types, of, &["__cap_alloc_", "__cap_"])?).offset;
-        let form = Bits { words: Words::new(types, [begin.offset, count, room]) };
-        return Ok(Some(Container::Body(OfBody::of_numbers(bits, types.facts(bits)?.size, Box::new(form)))));
+        let words = Words::new(types, [begin.offset, count, room]);
+        let own =
+            OfBody::new(types, bits, move |own, memory, address| bits_in(own, words.read(memory, address)?, memory));
+        return Ok(Some(Container::Body(own?.of_numbers())));
     }
     let end = got!(find(types, of, "__end_")?).offset;
     let last = got!(first(types, of, &["__end_cap_", "__cap_"])?).offset;
     let follows = |place: u64, after: u64| place.checked_sub(begin.offset) == Some(after * word);
-    let is_plain = follows(end, 1) && follows(last, 2);
-    Ok(is_plain.then(|| Container::Body(OfBody::new(element, held.size, Box::new(Vector(begin.offset))))))
+    let own = three_words(types, element, begin.offset)?;
+    Ok((follows(end, 1) && follows(last, 2)).then_some(Container::Body(own)))
 }
 
 /// vector<bool>: where its words begin, how many bits it has, and how many words there is room for.
-struct Bits {
-    words: Words<3>,
-}
-
-impl BodyForm for Bits {
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
-        let [start, bits, room] = self.words.read(memory, address)?;
-        let in_one = own.size.checked_mul(8).filter(|bits| *bits > 0)?;
-        if bits > room.saturating_mul(in_one) {
-            return None;
-        }
-        if room == 0 {
-            return (start == 0).then_some(Body::NOWHERE);
-        }
-        let block = memory.holds(start, room.saturating_mul(own.size))?;
-        Some(Body { block: Some(block), start, used: bits.div_ceil(in_one), room })
+fn bits_in(own: &OfBody, [start, bits, room]: [u64; 3], memory: &Memory) -> Option<Body> {
+    let in_one = own.size.checked_mul(8).filter(|bits| *bits > 0)?;
+    if bits > room.saturating_mul(in_one) {
+        return None;
     }
-
-    fn elements(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<u64> {
-        self.body(own, memory, address)?;
-        self.words.read(memory, address).map(|[_, bits, _]| bits)
+    if room == 0 {
+        return (start == 0).then_some(Body::NOWHERE);
     }
+    let block = memory.holds(start, room.saturating_mul(own.size))?;
+    Body::new(Some(block), start, bits.div_ceil(in_one), room).map(|body| Body { count: bits, ..body })
 }
 
 /// basic_string: a long one has a mark in the word of its capacity, the length of a short one is in a byte there.
@@ -115,13 +105,13 @@ struct Text {
     most: u64,
 }
 
-impl BodyForm for Text {
+impl Text {
     #[inline]
     fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
         let [start, count, room] = self.words.read(memory, address)?;
         let mark = memory.number(address.wrapping_add(self.mark), 1)?;
         if mark & (if self.is_last { 0x80 } else { 1 }) == 0 {
-            return Body::inside(if self.is_last { mark } else { mark >> 1 }, self.most);
+            return Body::new(None, 0, if self.is_last { mark } else { mark >> 1 }, self.most);
         }
         let highest = 1u64 << (8 * memory.word_size() - 1);
         let room = if self.is_last { room & (highest - 1) } else { room & !1 };
@@ -129,8 +119,7 @@ impl BodyForm for Text {
             return None;
         }
         let block = memory.holds(start, room.saturating_mul(own.size))?;
-        let body = Body { block: Some(block), start, used: count, room: room - 1 };
-        is_ended(memory, start, count, own.size).then_some(body)
+        Body::new(Some(block), start, count, room - 1).filter(|_| is_ended(memory, start, count, own.size))
     }
 }
 
@@ -143,8 +132,7 @@ fn string(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Contain
         }
     }
     let whole = got!(whole);
-    let paths = ["__l.__data_", "__l.__size_", "__s.__data_"].map(|name| format!("{whole}.{name}"));
-    let [data, count, short] = got!(places(types, of, [&paths[0], &paths[1], &paths[2]])?);
+    let [data, count, short] = got!(places(types, of, whole, "__l.__data_ __l.__size_ __s.__data_")?);
     // the capacity may have bits of its word: it has what the others leave
     let mut left = [0, word, 2 * word].into_iter().filter(|each| *each != data && *each != count);
     let (Some(room), None) = (left.next(), left.next()) else { return Ok(None) };
@@ -155,26 +143,19 @@ fn string(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Contain
         is_last,
         most: (facts.size / size).saturating_sub(1 + u64::from(short > 0)),
     };
-    let letters = Letters { of: letter, size, body: format!("{} body", facts.name).into() };
-    Ok(Some(Container::Body(OfBody::of_text(letters, short, Box::new(form)))))
+    let own = OfBody::new(types, letter, move |own, memory, address| form.body(own, memory, address))?;
+    Ok(Some(Container::Body(own.of_text(facts, short))))
 }
 
-/// valarray: its begin is there, and its end.
-struct Values(u64);
-
-impl BodyForm for Values {
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
-        let mut words = [0; 2];
-        if !memory.words(address.wrapping_add(self.0), &mut words) {
-            return None;
-        }
-        between(memory, [words[0], words[1], words[1]], own.size)
-    }
-}
-
+/// valarray: its begin, and its end.
 fn valarray(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let (begin, element) = (got!(find(types, of, "__begin_")?).offset, got!(argument(types, facts, 0)?));
-    Ok(Some(Container::Body(OfBody::new(element, types.facts(element)?.size, Box::new(Values(begin))))))
+    let words = Words::new(types, [begin, begin.saturating_add(types.word())]);
+    let own = OfBody::new(types, element, move |own, memory, address| {
+        let [start, end] = words.read(memory, address)?;
+        between(memory, [start, end, end], own.size)
+    });
+    Ok(Some(Container::Body(own?)))
 }
 
 /// deque: a vector of buffers; the elements begin somewhere in the first ones.
@@ -241,10 +222,6 @@ impl Other for Deque {
         }
         Ok(true)
     }
-
-    fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
-        Ok(self.buffers(memory, address)?.map(|([.., count], _)| count))
-    }
 }
 
 fn deque(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
@@ -252,8 +229,8 @@ fn deque(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Containe
     const BUFFER: u64 = 4096;
     const LEAST: u64 = 16;
     let element = got!(argument(types, facts, 0)?);
-    let [start, begin, end, first_one] =
-        got!(places(types, of, ["__map_.__first_", "__map_.__begin_", "__map_.__end_", "__start_"])?);
+    let [start, begin, end] = got!(places(types, of, "__map_", "__first_ __begin_ __end_")?);
+    let first_one = got!(find(types, of, "__start_")?).offset;
     let top = got!(first(types, of, &["__map_.__end_cap_", "__map_.__cap_"])?).offset;
     let count = got!(first(types, of, &["__size_"])?).offset;
     let (size, map) = (types.facts(element)?.size, table_of_links(types, format!("{} map", facts.name))?);
@@ -311,7 +288,7 @@ fn hash(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container
 
 fn list(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let value = got!(argument(types, facts, 0)?);
-    let [header, previous] = got!(places(types, of, ["__end_", "__end_.__prev_"])?);
+    let [header, previous] = got!(places(types, of, "", "__end_ __end_.__prev_")?);
     let count = got!(first(types, of, &["__size_alloc_", "__size_"])?).offset;
     if previous != header {
         return Ok(None);
@@ -371,7 +348,7 @@ impl Sharing for SharedCount {
 fn shared_ptr(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let block = got!(find(types, of, "__cntrl_")?);
     let base = got!(types.facts(block.of)?.target);
-    let [uses, weak] = got!(places(types, base, ["__shared_owners_", "__shared_weak_owners_"])?);
+    let [uses, weak] = got!(places(types, base, "", "__shared_owners_ __shared_weak_owners_")?);
     let held = argument(types, facts, 0)?;
     Ok(Some(Shared::made(types, block.offset, Counts { uses, weak }, held, &SharedCount)))
 }
@@ -380,7 +357,7 @@ fn shared_ptr(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option
 
 fn optional(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let held = got!(argument(types, facts, 0)?);
-    let [value, flag] = got!(places(types, of, ["__val_", "__engaged_"])?);
+    let [value, flag] = got!(places(types, of, "", "__val_ __engaged_")?);
     Ok(Some(Perhaps::made(value, flag, held)))
 }
 
@@ -443,7 +420,7 @@ impl Other for Function {
 }
 
 fn function(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
-    let [pointer, room] = got!(places(types, of, ["__f_.__f_", "__f_.__buf_"])?);
+    let [pointer, room] = got!(places(types, of, "", "__f_.__f_ __f_.__buf_")?);
     let (types, name) = (types.clone(), format!("{} body", facts.name));
     Ok(Some(Container::Other(Box::new(Function { types, pointer, room, name }))))
 }

@@ -259,57 +259,20 @@ fn classes_at(types: &TypeTable, code: u64, template: &str) -> Result<Vec<TypeId
 fn shared_ptr(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let block = got!(find(types, of, "_M_refcount._M_pi")?);
     let base = got!(types.facts(block.of)?.target);
-    let [uses, weak] = got!(places(types, base, ["_M_use_count", "_M_weak_count"])?);
+    let [uses, weak] = got!(places(types, base, "", "_M_use_count _M_weak_count")?);
     let held = argument(types, facts, 0)?;
     Ok(Some(Shared::made(types, block.offset, Counts { uses, weak }, held, &CountedBase)))
 }
 
 // elements beside each other
 
-/// vector, of all but bool: its first word of three is there.
-pub struct Vector(pub u64);
-
-impl BodyForm for Vector {
-    #[inline]
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
+/// vector, of all but bool, with its first word of three there.
+pub fn three_words(types: &TypeTable, element: TypeId, start: u64) -> Result<OfBody> {
+    OfBody::new(types, element, move |own, memory, address| {
         let mut words = [0; 3];
-        if !memory.words(address.wrapping_add(self.0), &mut words) {
-            return None;
-        }
-        between(memory, words, own.size)
-    }
-}
-
-/// vector<bool>: its words of bits begin a block; where its last bit is, a word and a number tell.
-struct Bits {
-    /// The first word, the last one, the end.
-    words: Words<3>,
-    /// Where the number of the bit in the last word is.
-    bit: u64,
-}
-
-impl Bits {
-    fn read(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<(Body, u64)> {
-        let ([start, finish, end], bit) =
-            (self.words.read(memory, address)?, memory.number(address.wrapping_add(self.bit), INT)?);
-        if bit >= own.size.saturating_mul(8) || finish < start {
-            return None;
-        }
-        let finish = if bit > 0 { finish.checked_add(own.size)? } else { finish };
-        Some((between(memory, [start, finish, end], own.size)?, bit))
-    }
-}
-
-impl BodyForm for Bits {
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
-        self.read(own, memory, address).map(|(body, _)| body)
-    }
-
-    fn elements(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<u64> {
-        let (body, bit) = self.read(own, memory, address)?;
-        let whole = body.used.saturating_sub(u64::from(bit > 0));
-        Some(whole.saturating_mul(own.size.saturating_mul(8)).saturating_add(bit))
-    }
+        let is_there = memory.words(address.wrapping_add(start), &mut words);
+        between(memory, Some(words).filter(|_| is_there)?, own.size)
+    })
 }
 
 fn vector(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
@@ -318,25 +281,33 @@ fn vector(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Contain
     if pointer.form == Form::Struct {
         return bits(types, of);
     }
-    let [finish, end] = got!(places(types, of, ["_M_impl._M_finish", "_M_impl._M_end_of_storage"])?);
+    let [finish, end] = got!(places(types, of, "_M_impl", "_M_finish _M_end_of_storage")?);
     let follows = |place: u64, after: u64| place.checked_sub(start.offset) == Some(after * word);
     if pointer.form != Form::Pointer || !follows(finish, 1) || !follows(end, 2) {
         return Ok(None);
     }
-    let size = types.facts(element)?.size;
-    Ok(Some(Container::Body(OfBody::new(element, size, Box::new(Vector(start.offset))))))
+    Ok(Some(Container::Body(three_words(types, element, start.offset)?)))
 }
 
+/// vector<bool>: its words of bits begin a block; where its last bit is, a word and a number tell.
 fn bits(types: &TypeTable, of: TypeId) -> Result<Option<Container>> {
     let first = got!(find(types, of, "_M_impl._M_start._M_p")?);
-    let [finish, bit, end] = got!(places(
-        types,
-        of,
-        ["_M_impl._M_finish._M_p", "_M_impl._M_finish._M_offset", "_M_impl._M_end_of_storage"]
-    )?);
+    let [finish, bit, end] =
+        got!(places(types, of, "_M_impl", "_M_finish._M_p _M_finish._M_offset _M_end_of_storage")?);
     let bits = got!(types.facts(first.of)?.target);
-    let form = Bits { words: Words::new(types, [first.offset, finish, end]), bit };
-    Ok(Some(Container::Body(OfBody::of_numbers(bits, types.facts(bits)?.size, Box::new(form)))))
+    let words = Words::new(types, [first.offset, finish, end]);
+    let own = OfBody::new(types, bits, move |own, memory, address| {
+        let [start, finish, end] = words.read(memory, address)?;
+        let (bit, in_one) = (memory.number(address.wrapping_add(bit), INT)?, own.size.saturating_mul(8));
+        if bit >= in_one || finish < start {
+            return None;
+        }
+        let last = if bit > 0 { finish.checked_add(own.size)? } else { finish };
+        let body = between(memory, [start, last, end], own.size)?;
+        let whole = body.used - u64::from(bit > 0);
+        Some(Body { count: whole.saturating_mul(in_one).saturating_add(bit), ..body })
+    })?;
+    Ok(Some(Container::Body(own.of_numbers())))
 }
 
 /// A place in a deque: in its buffer, the buffer's start and end, and where the map leads to the buffer.
@@ -453,118 +424,79 @@ impl Other for Deque {
         })?;
         Ok(true)
     }
-
-    fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
-        let (known, mut number) = (got!(self.buffers(memory, address)?), 0);
-        self.each_of(&known, |_, _, count| {
-            number += count;
-            Ok(())
-        })?;
-        Ok(Some(number))
-    }
 }
 
 fn deque(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     // bytes of a buffer, for elements that are smaller (`__deque_buf_size`)
     const BUFFER: u64 = 512;
-    const PATHS: [&str; 10] = [
-        "_M_impl._M_map",
-        "_M_impl._M_map_size",
-        "_M_impl._M_start._M_cur",
-        "_M_impl._M_start._M_first",
-        "_M_impl._M_start._M_last",
-        "_M_impl._M_start._M_node",
-        "_M_impl._M_finish._M_cur",
-        "_M_impl._M_finish._M_first",
-        "_M_impl._M_finish._M_last",
-        "_M_impl._M_finish._M_node",
-    ];
+    const SPOTS: &str = "_M_map _M_map_size _M_start._M_cur _M_start._M_first _M_start._M_last _M_start._M_node \
+                         _M_finish._M_cur _M_finish._M_first _M_finish._M_last _M_finish._M_node";
     let element = got!(argument(types, facts, 0)?);
-    let words = Words::new(types, got!(places(types, of, PATHS)?));
+    let words = Words::new(types, got!(places(types, of, "_M_impl", SPOTS)?));
     let (size, map) = (types.facts(element)?.size, table_of_links(types, format!("{} map", facts.name))?);
     Ok(Some(Container::Other(Box::new(Deque { words, element, size, map, each: (BUFFER / size).max(1) }))))
 }
 
-/// basic_string of the ABI of GCC 5 and later: short ones lie inside. Where it has its pointer, its length and its
-/// capacity.
-struct Text(Words<3>);
-
-impl BodyForm for Text {
-    #[inline]
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
-        // bytes of the letters that a string has inside, with the 0 after them
-        const INSIDE: u64 = 16;
-        let [start, count, room] = self.0.read(memory, address)?;
-        if Some(start) == own.inside.map(|inside| address.wrapping_add(inside)) {
-            return Body::inside(count, INSIDE / own.size - 1);
-        }
-        if count > room {
-            return None;
-        }
-        let block = memory.holds(start, room.saturating_add(1).saturating_mul(own.size))?;
-        is_ended(memory, start, count, own.size).then_some(Body { block: Some(block), start, used: count, room })
-    }
-}
-
-/// basic_string of the old ABI: a pointer to its letters is there, before which lie length, capacity and how many more
-/// share them. The one that all empty strings share is no block.
-struct SharedText(u64);
-
-impl BodyForm for SharedText {
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
-        let letters = memory.word(address.wrapping_add(self.0)).filter(|letters| *letters != 0)?;
-        let (start, mut head) = (letters.wrapping_sub(own.front), [0; 2]);
-        if !memory.words(start, &mut head) {
-            return None;
-        }
-        let [count, room] = head;
-        if count == 0 && room == 0 && memory.at(start).is_none() {
-            return Some(Body::NOWHERE);
-        }
-        if count > room {
-            return None;
-        }
-        let size = room.saturating_add(1).saturating_mul(own.size).saturating_add(own.front);
-        let block = memory.holds(start, size)?;
-        is_ended(memory, letters, count, own.size).then_some(Body { block: Some(block), start, used: count, room })
-    }
-}
-
 fn string(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
-    let (pointer, letter) = (got!(find(types, of, "_M_dataplus._M_p")?), got!(argument(types, facts, 0)?));
-    let (size, word) = (types.facts(letter)?.size, types.word());
-    let letters = Letters { of: letter, size, body: format!("{} body", facts.name).into() };
-    let others = places(types, of, ["_M_local_buf", "_M_string_length", "_M_allocated_capacity"])?;
+    let (pointer, letter) = (got!(find(types, of, "_M_dataplus._M_p")?).offset, got!(argument(types, facts, 0)?));
+    let others = places(types, of, "", "_M_local_buf _M_string_length _M_allocated_capacity")?;
     Ok(Some(Container::Body(match others {
-        Some([inside, length, room]) if size <= word => {
-            let form = Text(Words::new(types, [pointer.offset, length, room]));
-            OfBody::of_text(letters, inside, Box::new(form))
+        Some([inside, length, room]) if types.facts(letter)?.size <= types.word() => {
+            let words = Words::new(types, [pointer, length, room]);
+            OfBody::new(types, letter, move |own, memory, address| own_text(own, memory, address, &words))?
+                .of_text(facts, inside)
         }
-        None if facts.size == word => {
-            OfBody::of_text(letters, 0, Box::new(SharedText(pointer.offset))).with_front(3 * word)
+        None if facts.size == types.word() => {
+            let own =
+                OfBody::new(types, letter, move |own, memory, address| shared_text(own, memory, address, pointer));
+            own?.of_text(facts, 0).with_front(3 * types.word())
         }
         _ => return Ok(None),
     })))
 }
 
-/// valarray: how many, and where.
-struct Values(Words<2>);
-
-impl BodyForm for Values {
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
-        let [count, start] = self.0.read(memory, address)?;
-        if count == 0 {
-            return Some(Body::NOWHERE);
-        }
-        let block = memory.holds(start, count.saturating_mul(own.size))?;
-        Some(Body { block: Some(block), start, used: count, room: count })
+/// Of the ABI of GCC 5 and later, with its pointer, its length and its capacity: short ones lie inside.
+#[inline]
+fn own_text(own: &OfBody, memory: &Memory, address: u64, words: &Words<3>) -> Option<Body> {
+    // bytes of the letters that a string has inside, with the 0 after them
+    const INSIDE: u64 = 16;
+    let [start, count, room] = words.read(memory, address)?;
+    if Some(start) == own.inside.map(|inside| address.wrapping_add(inside)) {
+        return Body::new(None, 0, count, INSIDE / own.size - 1);
     }
+    if count > room {
+        return None;
+    }
+    let block = memory.holds(start, room.saturating_add(1).saturating_mul(own.size))?;
+    Body::new(Some(block), start, count, room).filter(|_| is_ended(memory, start, count, own.size))
 }
 
+/// Of the old ABI: a pointer to its letters, before which lie length, capacity and how many more share them. The one that
+/// all empty strings share is no block.
+fn shared_text(own: &OfBody, memory: &Memory, address: u64, pointer: u64) -> Option<Body> {
+    let letters = memory.word(address.wrapping_add(pointer)).filter(|letters| *letters != 0)?;
+    let (start, mut head) = (letters.wrapping_sub(own.front), [0; 2]);
+    let [count, room] = memory.words(start, &mut head).then_some(head)?;
+    if count == 0 && room == 0 && memory.at(start).is_none() {
+        return Some(Body::NOWHERE);
+    }
+    if count > room {
+        return None;
+    }
+    let size = room.saturating_add(1).saturating_mul(own.size).saturating_add(own.front);
+    let block = memory.holds(start, size)?;
+    Body::new(Some(block), start, count, room).filter(|_| is_ended(memory, letters, count, own.size))
+}
+
+/// How many, and where.
 fn valarray(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let element = got!(argument(types, facts, 0)?);
-    let words = Words::new(types, got!(places(types, of, ["_M_size", "_M_data"])?));
-    Ok(Some(Container::Body(OfBody::new(element, types.facts(element)?.size, Box::new(Values(words))))))
+    let words = Words::new(types, got!(places(types, of, "", "_M_size _M_data")?));
+    let own = OfBody::new(types, element, move |own, memory, address| match words.read(memory, address)? {
+        [0, _] => Some(Body::NOWHERE),
+        [count, start] => Body::new(Some(memory.holds(start, count.saturating_mul(own.size))?), start, count, count),
+    });
+    Ok(Some(Container::Body(own?)))
 }
 
 // nodes
@@ -645,16 +577,11 @@ impl NodesForm for Tree {
 }
 
 fn tree(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
-    const PATHS: [&str; 4] = [
-        "_M_t._M_impl._M_node_count",
-        "_M_t._M_impl._M_header._M_parent",
-        "_M_t._M_impl._M_header._M_left",
-        "_M_t._M_impl._M_header._M_right",
-    ];
+    const PATHS: &str = "_M_node_count _M_header._M_parent _M_header._M_left _M_header._M_right";
     let whole = got!(find(types, of, "_M_t")?);
     let value = got!(argument(types, &*types.facts(whole.of)?, 1)?);
     let header = got!(find(types, of, "_M_t._M_impl._M_header")?).offset;
-    let words = Words::new(types, got!(places(types, of, PATHS)?));
+    let words = Words::new(types, got!(places(types, of, "_M_t._M_impl", PATHS)?));
     // a colour is in front
     let template = ("std::_Rb_tree_node<", ">");
     let made = Made { template, names: &["_M_parent", "_M_left", "_M_right"], front: types.word(), tail: false };
@@ -823,10 +750,9 @@ impl BlockSet {
 }
 
 fn hash(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
-    const PATHS: [&str; 4] =
-        ["_M_h._M_buckets", "_M_h._M_bucket_count", "_M_h._M_before_begin", "_M_h._M_element_count"];
+    const PATHS: &str = "_M_buckets _M_bucket_count _M_before_begin _M_element_count";
     let table = types.facts(got!(find(types, of, "_M_h")?).of)?;
-    let found = got!(places(types, of, PATHS)?);
+    let found = got!(places(types, of, "_M_h", PATHS)?);
     let single = find(types, of, "_M_h._M_single_bucket")?.map(|found| found.offset);
     let value = got!(argument(types, &table, 1)?);
     let traits = got!(table.arguments.len().checked_sub(1).and_then(|last| type_argument(&table, last)));
@@ -1095,7 +1021,7 @@ impl Other for AnyValue {
 }
 
 fn any(types: &Rc<TypeTable>, of: TypeId) -> Result<Option<Container>> {
-    let [manager, storage] = got!(places(types, of, ["_M_manager", "_M_storage"])?);
+    let [manager, storage] = got!(places(types, of, "", "_M_manager _M_storage")?);
     let manager = Manager::new(types, manager, "::_S_manage(");
     Ok(Some(Container::Other(Box::new(AnyValue { manager, storage }))))
 }
@@ -1150,7 +1076,7 @@ fn is_full(memory: &Memory, block: u64, size: u64) -> bool {
 }
 
 fn function(types: &Rc<TypeTable>, of: TypeId) -> Result<Option<Container>> {
-    let [manager, functor] = got!(places(types, of, ["_M_manager", "_M_functor"])?);
+    let [manager, functor] = got!(places(types, of, "", "_M_manager _M_functor")?);
     let manager = Manager::new(types, manager, "::_M_manager(");
     Ok(Some(Container::Other(Box::new(Function { manager, functor }))))
 }
@@ -1193,11 +1119,6 @@ impl Other for Path {
         take(&Claim::inline(address.wrapping_add(self.text.offset), self.text.of))?;
         parts.iter().try_for_each(take)?;
         Ok(true)
-    }
-
-    fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
-        let parts = self.in_parts(memory, address);
-        Ok(parts.map(|parts| parts.and_then(|parts| parts.elements).unwrap_or(0)))
     }
 }
 

@@ -66,7 +66,7 @@ impl TreeNode {
     /// `front`: where in the whole it begins.
     fn new(types: &TypeTable, of: TypeId, front: u64) -> Result<Option<TreeNode>> {
         let facts = types.facts(of)?;
-        let found = got!(places(types, of, ["parent", "parent_idx", "len", "keys", "vals"])?);
+        let found = got!(places(types, of, "", "parent parent_idx len keys vals")?);
         let [parent, rank, length, keys, values] = found.map(|place| place.saturating_add(front));
         let made = TreeNode { of, size: facts.size, parent, rank, length, keys, values };
         Ok(facts.name.starts_with(LEAF).then_some(made))
@@ -321,25 +321,6 @@ fn lazy(types: &TypeTable, of: TypeId) -> Result<Option<Container>> {
 
 // elements beside each other
 
-/// Vec, where its pointer, its capacity and its length are; a String has one of bytes.
-struct Vector(Words<3>);
-
-impl BodyForm for Vector {
-    #[inline]
-    fn body(&self, own: &OfBody, memory: &Memory, address: u64) -> Option<Body> {
-        let [start, room, used] = self.0.read(memory, address)?;
-        if used > room {
-            return None;
-        }
-        if room == 0 {
-            // it leads to where no block can be, as it may not be null
-            return Some(Body::NOWHERE);
-        }
-        let block = memory.holds(start, room.saturating_mul(own.size))?;
-        Some(Body { block: Some(block), start, used, room })
-    }
-}
-
 /// Of a RawVec's pointer and its capacity.
 fn places_of_buffer(types: &TypeTable, of: TypeId) -> Result<Option<[u64; 2]>> {
     let buffer = got!(find(types, of, "buf")?);
@@ -358,12 +339,20 @@ fn is_global(types: &TypeTable, facts: &Facts) -> Result<bool> {
     })
 }
 
+/// Vec; a String has one of bytes.
 fn vector(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let [pointer, capacity] = got!(places_of_buffer(types, of)?);
     let (length, element) = (got!(find(types, of, "len")?).offset, got!(argument(types, facts, 0)?));
-    let form = Vector(Words::new(types, [pointer, capacity, length]));
-    let made = Container::Body(OfBody::new(element, types.facts(element)?.size, Box::new(form)));
-    Ok(is_global(types, facts)?.then_some(made))
+    let words = Words::new(types, [pointer, capacity, length]);
+    let own = OfBody::new(types, element, move |own, memory, address| match words.read(memory, address)? {
+        // it leads to where no block can be, as it may not be null
+        [_, 0, used] => (used == 0).then_some(Body::NOWHERE),
+        [start, room, used] if used <= room => {
+            Body::new(Some(memory.holds(start, room.saturating_mul(own.size))?), start, used, room)
+        }
+        _ => None,
+    })?;
+    Ok(is_global(types, facts)?.then_some(Container::Body(own)))
 }
 
 /// VecDeque: elements from a first one on, at the end of the block again from its start.
@@ -406,15 +395,11 @@ impl Other for Queue {
         }
         Ok(true)
     }
-
-    fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
-        Ok(self.read(memory, address).map(|[.., used]| used))
-    }
 }
 
 fn queue(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let [pointer, capacity] = got!(places_of_buffer(types, of)?);
-    let ([head, length], element) = (got!(places(types, of, ["head", "len"])?), got!(argument(types, facts, 0)?));
+    let ([head, length], element) = (got!(places(types, of, "", "head len")?), got!(argument(types, facts, 0)?));
     let (words, size) = (Words::new(types, [pointer, capacity, head, length]), types.facts(element)?.size);
     let made = Container::Other(Box::new(Queue { words, element, size }));
     Ok(is_global(types, facts)?.then_some(made))
@@ -442,7 +427,6 @@ struct Entered {
     /// Where the bytes for places begin, before which entries lie.
     control: u64,
     bytes: Vec<u8>,
-    entries: u64,
 }
 
 impl Entries {
@@ -453,7 +437,7 @@ impl Entries {
             return Ok(None);
         }
         if mask == 0 {
-            let none = Entered { start: 0, size: 0, control, bytes: Vec::new(), entries };
+            let none = Entered { start: 0, size: 0, control, bytes: Vec::new() };
             return Ok((entries == 0).then_some(none));
         }
         let places = mask + 1;
@@ -472,7 +456,7 @@ impl Entries {
         });
         bytes.truncate(places as usize);
         let is_right = bytes.iter().filter(|byte| is_entry(**byte)).count() as u64 == entries && start < control;
-        Ok((is_right && is_repeated).then_some(Entered { start, size, control, bytes, entries }))
+        Ok((is_right && is_repeated).then_some(Entered { start, size, control, bytes }))
     }
 }
 
@@ -501,16 +485,12 @@ impl Other for Entries {
         }
         Ok(true)
     }
-
-    fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
-        Ok(self.table(memory, address)?.map(|table| table.entries))
-    }
 }
 
 fn table(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let raw = got!(inside(types, of, TABLE)?);
     let own = types.facts(raw.of)?;
-    let found = got!(places(types, raw.of, ["table.ctrl", "table.bucket_mask", "table.items"])?);
+    let found = got!(places(types, raw.of, "table", "ctrl bucket_mask items")?);
     let element = got!(argument(types, &own, 0)?);
     if !is_global(types, &own)? {
         return Ok(None);
