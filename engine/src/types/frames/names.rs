@@ -7,44 +7,29 @@ use gimli::constants as dw;
 use crate::types::dwarf::program::Program;
 use crate::types::dwarf::units::Die;
 use crate::types::facts::Language;
+use crate::types::tracer::modules::demangled;
 
 /// Parameters of parameters that are functions.
 const DEEPEST: u32 = 8;
 const LONGEST: usize = 16 << 10;
-/// What GCC calls a lambda's class.
-const LAMBDA: &str = "<lambda";
 
 /// A function's name as programmers write it: "main()", "cache::Table::find(char const*) const".
 pub fn function_name(program: &Program, die: Die) -> Rc<str> {
-    named(program, die, 0).into()
-}
-
-fn named(program: &Program, die: Die, depth: u32) -> String {
     let debug = &program.debug;
     let origin = debug.origin(die);
-    let name = within(program, origin, depth).unwrap_or_else(|| program.name(die).to_string());
     if debug.unit(origin).language != Language::CPlusPlus {
-        return format!("{name}()");
+        return format!("{}()", program.name(die)).into();
+    }
+    let outer = std::iter::successors(debug.parent(origin), |at| debug.parent(*at));
+    if outer.take(DEEPEST as usize).any(|at| debug.tag(at) == Some(dw::DW_TAG_subprogram)) {
+        // a method of a class in a function, such as a lambda's
+        let linked = debug.said(die, dw::DW_AT_linkage_name).and_then(|(die, value)| debug.text_of(die.unit, value));
+        if let Some(name) = linked {
+            return demangled(&name.to_string_lossy()).into();
+        }
     }
     let end = if is_const_method(program, origin) { " const" } else { "" };
-    format!("{name}({}){end}", parameters(program, origin, depth))
-}
-
-/// The name of a method of a class in a function, such as a lambda's. None: it is in no function.
-fn within(program: &Program, method: Die, depth: u32) -> Option<String> {
-    let debug = &program.debug;
-    let own = debug.name(method).filter(|_| depth < DEEPEST)?;
-    let (mut steps, mut at) = (vec![own], debug.parent(method)?);
-    for _ in 0..DEEPEST {
-        if debug.tag(at)? == dw::DW_TAG_subprogram {
-            let outer = named(program, at, depth + 1);
-            return Some(steps.iter().rev().fold(outer, |outer, step| format!("{outer}::{step}")));
-        }
-        let name = debug.name(at).filter(|name| !name.starts_with(LAMBDA));
-        steps.push(name.unwrap_or_else(|| format!("{{lambda({})}}", parameters(program, method, depth))));
-        at = debug.parent(at)?;
-    }
-    None
+    format!("{}({}){end}", program.name(die), parameters(program, origin, 0)).into()
 }
 
 fn parameters(program: &Program, function: Die, depth: u32) -> String {
