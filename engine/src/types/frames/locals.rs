@@ -1,6 +1,6 @@
 //! The variables in the frames of threads: where they are, or what they are.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ use crate::types::facts::{Form, TypeId, TypeSource};
 use crate::types::frames::expression::{computed, evaluate, Ground};
 use crate::types::frames::lines::LineTables;
 use crate::types::frames::names::function_name;
-use crate::types::frames::scopes::{Line, Scope, Variable};
+use crate::types::frames::scopes::{Call, Line, Scope, Variable};
 use crate::types::frames::unwind::{Frame, StackMemory};
 
 /// At most so many innermost frames of a thread, inlined ones among them.
@@ -25,6 +25,10 @@ pub const FRAMES: usize = 64;
 const LARGEST_IN_REGISTERS: u64 = 256;
 /// What a function was called with may be what its caller was called with.
 const MOST_CALLERS: usize = 4;
+/// Expressions that a variable's refers to.
+const MOST_EXPRESSIONS: u32 = 64;
+/// Genuine stacks have no more variables. What is hostile could have many in each frame.
+const MOST_LOCALS: usize = 1 << 20;
 /// The caller of this one is the C library, whose function that calls it is called like the other.
 const FIRST: &str = "main";
 const BEFORE_FIRST: &str = "__libc_start_";
@@ -79,6 +83,8 @@ struct Known {
     of: TypeId,
     form: Form,
     size: u64,
+    /// Whether a value may be one, or a struct that has one alone.
+    may_be_pointer: bool,
     /// Of an array whose length a variable has: the entry of its type.
     dynamic: Option<Die>,
 }
@@ -93,21 +99,23 @@ struct Code {
 }
 
 /// Reads the variables of frames.
-pub struct Locals<'a, 'i> {
+pub struct Locals<'a> {
     program: &'a Program,
-    memory: &'a StackMemory<'i>,
+    memory: &'a StackMemory<'a>,
     lines: RefCell<LineTables>,
-    codes: HashMap<u64, Option<Rc<Code>>>,
+    codes: RefCell<HashMap<u64, Option<Rc<Code>>>>,
+    /// Calls of a function, by the addresses of its file that they return to.
+    calls: RefCell<HashMap<(Die, u64), Rc<Call>>>,
 }
 
-impl<'a, 'i> Locals<'a, 'i> {
-    pub fn new(program: &'a Program, memory: &'a StackMemory<'i>) -> Self {
-        Locals { program, memory, lines: RefCell::default(), codes: HashMap::new() }
+impl<'a> Locals<'a> {
+    pub fn new(program: &'a Program, memory: &'a StackMemory<'a>) -> Self {
+        Locals { program, memory, lines: RefCell::default(), codes: RefCell::default(), calls: RefCell::default() }
     }
 
     /// Adds the variables of a thread's frames, of which the innermost comes first.
     pub fn of_thread(
-        &mut self,
+        &self,
         tid: u64,
         frames: &[Frame],
         stack: u16,
@@ -126,36 +134,18 @@ impl<'a, 'i> Locals<'a, 'i> {
                 if number >= FRAMES || function.name.starts_with(BEFORE_FIRST) {
                     return Ok(());
                 }
-                for known in &function.variables {
-                    let here = Here {
-                        program: self.program,
-                        memory: self.memory,
-                        frames: &frames[at..],
-                        code: &code,
-                        depth: 0,
-                        in_base: false,
-                    };
+                for known in function.variables.iter().take(MOST_LOCALS.saturating_sub(to.len())) {
+                    control.advance(0)?;
+                    let left = Cell::new(MOST_EXPRESSIONS);
+                    let here =
+                        Here { all: self, frames: &frames[at..], code: &code, left: &left, depth: 0, in_base: false };
                     let (of, place) = here.place_of(known)?;
-                    let may_be_pointer = !matches!(
-                        known.form,
-                        Form::Integer | Form::Character | Form::Boolean | Form::Enum | Form::Float
-                    );
-                    let place = match place {
-                        Some(place) => place,
-                        None if known.size == self.memory.image().word && may_be_pointer => {
-                            Place::Within(within.get_or_insert_with(|| Rc::new(frame_of(frame, stack))).clone())
-                        }
-                        None => Place::Nowhere,
-                    };
-                    let local = Local {
-                        name: known.name.clone(),
-                        of,
-                        tid,
-                        frame: number as u32,
-                        function: function.name.clone(),
-                        place,
-                    };
-                    push(to, local)?;
+                    let place = place.unwrap_or_else(|| match known.may_be_pointer {
+                        true => Place::Within(within.get_or_insert_with(|| Rc::new(frame_of(frame, stack))).clone()),
+                        false => Place::Nowhere,
+                    });
+                    let (name, frame, function) = (known.name.clone(), number as u32, function.name.clone());
+                    push(to, Local { name, of, tid, frame, function, place })?;
                 }
                 number += 1;
                 if function.is_first {
@@ -166,16 +156,28 @@ impl<'a, 'i> Locals<'a, 'i> {
         Ok(())
     }
 
-    fn code_at(&mut self, code: u64) -> Result<Option<Rc<Code>>> {
-        if let Some(known) = self.codes.get(&code) {
+    fn code_at(&self, code: u64) -> Result<Option<Rc<Code>>> {
+        if let Some(known) = self.codes.borrow().get(&code) {
             return Ok(known.clone());
         }
         let found = match function_at(self.program, code) {
             Some((die, bias)) => Some(Rc::new(self.functions(die, bias, code.wrapping_sub(bias))?)),
             None => None,
         };
-        self.codes.try_reserve(1)?;
-        self.codes.insert(code, found.clone());
+        let mut codes = self.codes.borrow_mut();
+        codes.try_reserve(1)?;
+        codes.insert(code, found.clone());
+        Ok(found)
+    }
+
+    fn call(&self, function: Die, returns: u64) -> Result<Rc<Call>> {
+        if let Some(known) = self.calls.borrow().get(&(function, returns)) {
+            return Ok(known.clone());
+        }
+        let found = Rc::new(self.program.debug.call(function, returns)?);
+        let mut calls = self.calls.borrow_mut();
+        calls.try_reserve(1)?;
+        calls.insert((function, returns), found.clone());
         Ok(found)
     }
 
@@ -225,7 +227,9 @@ impl<'a, 'i> Locals<'a, 'i> {
         let (form, size) = form_of(self.program, number)?;
         let dynamic = if form == Form::Array && size == 0 { dynamic_array(debug, of) } else { None };
         let name = name.to_string_lossy().as_ref().into();
-        Ok(Some(Known { variable: die, name, of: number, form, size, dynamic }))
+        let is_number = matches!(form, Form::Integer | Form::Character | Form::Boolean | Form::Enum | Form::Float);
+        let may_be_pointer = size == self.memory.image().word && !is_number;
+        Ok(Some(Known { variable: die, name, of: number, form, size, may_be_pointer, dynamic }))
     }
 }
 
@@ -293,34 +297,35 @@ fn frame_of(frame: &Frame, stack: u16) -> VariableFrame {
 }
 
 /// A frame, in which expressions are computed.
-struct Here<'a, 'i> {
-    program: &'a Program,
-    memory: &'a StackMemory<'i>,
+struct Here<'a> {
+    all: &'a Locals<'a>,
     /// This one, and its callers.
     frames: &'a [Frame],
     code: &'a Code,
+    /// How many expressions may still be computed for a variable.
+    left: &'a Cell<u32>,
     /// How many frames of callers it is from where a variable was asked for.
     depth: usize,
     /// Whether the function's frame base is computed, which cannot be counted from itself.
     in_base: bool,
 }
 
-impl<'i> Here<'_, 'i> {
+impl<'a> Here<'a> {
     /// A variable's type and its place, if it has any.
     fn place_of(&self, known: &Known) -> Result<(TypeId, Option<Place>)> {
         let (mut of, mut size) = (known.of, known.size);
         if let Some(array) = known.dynamic {
             if let Some(length) = self.length(array) {
-                let element = self.program.type_of(array);
-                let (_, each) = form_of(self.program, element)?;
-                of = self.program.array_of(element, Some(length), array);
+                let element = self.all.program.type_of(array);
+                let (_, each) = form_of(self.all.program, element)?;
+                of = self.all.program.array_of(element, Some(length), array);
                 size = each.saturating_mul(length);
             }
         }
         let place = self.place(known.variable, size);
         if let (Some(Place::Address(address)), Form::Reference) = (&place, known.form) {
-            let mut data = filled(self.memory.image().word as usize, 0)?;
-            let is_there = self.memory.fill(*address, &mut data);
+            let mut data = filled(self.all.memory.image().word as usize, 0)?;
+            let is_there = self.all.memory.fill(*address, &mut data);
             return Ok((of, is_there.then_some(Place::Data(data))));
         }
         Ok((of, place))
@@ -328,7 +333,7 @@ impl<'i> Here<'_, 'i> {
 
     /// The length of an array, as variables have it.
     fn length(&self, array: Die) -> Option<u64> {
-        let debug = &self.program.debug;
+        let debug = &self.all.program.debug;
         let mut range = None;
         debug.children(array, |die, entry| {
             range = range.or((entry.tag() == dw::DW_TAG_subrange_type).then_some(die));
@@ -342,10 +347,10 @@ impl<'i> Here<'_, 'i> {
         let bound = match (value.exprloc_value(), debug.reference(range.unit, value)) {
             (Some(expression), _) => self.computed(range.unit, expression),
             (None, Some(variable)) => {
-                let (_, size) = form_of(self.program, self.program.type_of(variable)).ok()?;
+                let (_, size) = form_of(self.all.program, self.all.program.type_of(variable)).ok()?;
                 match self.place(variable, Some(size).filter(|size| matches!(size, 1 | 2 | 4 | 8))?)? {
-                    Place::Address(address) => self.memory.number(address, size as u8),
-                    Place::Data(data) => Some(self.memory.image().number(&data)),
+                    Place::Address(address) => self.all.memory.number(address, size as u8),
+                    Place::Data(data) => Some(self.all.memory.image().number(&data)),
                     _ => None,
                 }
             }
@@ -356,7 +361,7 @@ impl<'i> Here<'_, 'i> {
 
     /// Where so many bytes of a variable are.
     fn place(&self, variable: Die, size: u64) -> Option<Place> {
-        let debug = &self.program.debug;
+        let debug = &self.all.program.debug;
         if let Some((_, value)) = debug.said(variable, dw::DW_AT_const_value) {
             return self.constant(value, size).map(Place::Data);
         }
@@ -373,7 +378,7 @@ impl<'i> Here<'_, 'i> {
 
     /// The expression that counts at this frame's code.
     fn expression(&self, unit: u32, value: AttributeValue<R>) -> Option<Expression<R>> {
-        let debug = &self.program.debug;
+        let debug = &self.all.program.debug;
         let found = match value.exprloc_value() {
             Some(expression) => expression,
             None => {
@@ -394,29 +399,30 @@ impl<'i> Here<'_, 'i> {
     fn when_called(&self, register: Register) -> Option<u64> {
         let [_, frames @ ..] = self.frames else { return None };
         let caller = frames.first().filter(|caller| !caller.is_exact && self.depth < MOST_CALLERS)?;
-        let (outermost, bias) = function_at(self.program, caller.code())?;
+        let (outermost, bias) = function_at(self.all.program, caller.code())?;
         let code = Code { outermost, bias, functions: Vec::new() };
-        let returns = caller.registers.counter.wrapping_sub(bias);
-        let (program, memory) = (self.program, self.memory);
-        let there = Here { program, memory, frames, code: &code, depth: self.depth + 1, in_base: false };
-        let argument = program.debug.argument(outermost, returns, register)?;
+        let there = Here { frames, code: &code, depth: self.depth + 1, in_base: false, ..*self };
+        let call = self.all.call(outermost, caller.registers.counter.wrapping_sub(bias)).ok()?;
+        let (_, value) = call.arguments.iter().find(|(place, _)| *place == register)?;
         // the caller may have called another function, which jumped to this one
-        let is_called = match argument.calls {
-            Some(called) => program.debug.is_same_function(called, self.code.outermost),
+        let debug = &self.all.program.debug;
+        let is_called = match call.calls {
+            Some(called) => debug.is_same_function(called, self.code.outermost),
             None => {
-                let start = program.debug.start_of(self.code.outermost)?.wrapping_add(self.code.bias);
-                there.computed(outermost.unit, argument.target?) == Some(start)
+                let start = debug.start_of(self.code.outermost)?.wrapping_add(self.code.bias);
+                there.computed(outermost.unit, call.target?) == Some(start)
             }
         };
-        there.computed(outermost.unit, argument.value).filter(|_| is_called)
+        there.computed(outermost.unit, *value).filter(|_| is_called)
     }
 
-    fn ground(&self, unit: u32) -> InUnit<'_, 'i> {
+    fn ground(&self, unit: u32) -> InUnit<'_> {
         InUnit { here: self, unit }
     }
 
     fn computed(&self, unit: u32, expression: Expression<R>) -> Option<u64> {
-        let encoding = self.program.debug.units[unit as usize].inner.encoding();
+        self.left.set(self.left.get().checked_sub(1)?);
+        let encoding = self.all.program.debug.units[unit as usize].inner.encoding();
         computed(expression, encoding, None, &self.ground(unit))
     }
 
@@ -440,7 +446,7 @@ impl<'i> Here<'_, 'i> {
                 Location::Register { register } => {
                     self.put(self.frames.first()?.registers.get(register.0)?, part)?;
                 }
-                Location::Address { address } => self.memory.fill(*address, part).then_some(())?,
+                Location::Address { address } => self.all.memory.fill(*address, part).then_some(())?,
                 Location::Value { value } => self.put(value.to_u64(u64::MAX).ok()?, part)?,
                 Location::Bytes { value } => part.copy_from_slice(value.slice().get(..part.len())?),
                 // it leads to what is not in memory
@@ -453,7 +459,7 @@ impl<'i> Here<'_, 'i> {
     /// The low bytes of a number.
     fn put(&self, number: u64, to: &mut [u8]) -> Option<()> {
         let start = 8usize.checked_sub(to.len())?;
-        if self.memory.image().is_little() {
+        if self.all.memory.image().is_little() {
             to.copy_from_slice(&number.to_le_bytes()[..to.len()]);
         } else {
             to.copy_from_slice(&number.to_be_bytes()[start..]);
@@ -478,18 +484,18 @@ impl<'i> Here<'_, 'i> {
 }
 
 /// For the expressions that a unit has.
-struct InUnit<'a, 'i> {
-    here: &'a Here<'a, 'i>,
+struct InUnit<'a> {
+    here: &'a Here<'a>,
     unit: u32,
 }
 
-impl Ground<R> for InUnit<'_, '_> {
+impl Ground<R> for InUnit<'_> {
     fn register(&self, number: u16) -> Option<u64> {
         self.here.frames.first()?.registers.get(number)
     }
 
     fn memory(&self, address: u64, size: u8) -> Option<u64> {
-        self.here.memory.number(address, size)
+        self.here.all.memory.number(address, size)
     }
 
     fn frame_address(&self) -> Option<u64> {
@@ -501,12 +507,12 @@ impl Ground<R> for InUnit<'_, '_> {
             return None;
         }
         let here = Here { in_base: true, ..*self.here };
-        let (holder, value) = here.program.debug.said(here.code.outermost, dw::DW_AT_frame_base)?;
+        let (holder, value) = here.all.program.debug.said(here.code.outermost, dw::DW_AT_frame_base)?;
         here.computed(holder.unit, here.expression(holder.unit, value)?)
     }
 
     fn entry_value(&self, of: Expression<R>) -> Option<u64> {
-        let mut operations = of.operations(self.here.program.debug.units[self.unit as usize].inner.encoding());
+        let mut operations = of.operations(self.here.all.program.debug.units[self.unit as usize].inner.encoding());
         match (operations.next(), operations.next()) {
             (Ok(Some(Operation::Register { register })), Ok(None)) => self.here.when_called(register),
             _ => None,
@@ -518,11 +524,11 @@ impl Ground<R> for InUnit<'_, '_> {
     }
 
     fn indexed(&self, index: DebugAddrIndex) -> Option<u64> {
-        self.here.program.debug.address(self.unit, index)
+        self.here.all.program.debug.address(self.unit, index)
     }
 
     fn base_type(&self, of: UnitOffset) -> Option<ValueType> {
-        let debug = &self.here.program.debug;
+        let debug = &self.here.all.program.debug;
         ValueType::from_entry(&debug.entry(Die { unit: self.unit, at: u32::try_from(of.0).ok()? })?).ok()?
     }
 }

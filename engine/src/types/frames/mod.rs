@@ -54,7 +54,7 @@ pub fn locals(program: &Program, image: &Image, stacks: &GivenStacks, control: &
     let sections: Vec<OnceCell<Sections>> = program.debug.modules.iter().map(|_| OnceCell::new()).collect();
     let modules = Mapped::new(program, &sections, stacks)?;
     let mut unwinder = Unwinder::new(machine, &memory, &modules);
-    let mut locals = Locals::new(program, &memory);
+    let locals = Locals::new(program, &memory);
     for thread in stacks.threads.iter().take(THREADS) {
         let start = machine.read(thread.general, image.word, |bytes| image.number(bytes));
         if let Some(start) = start {

@@ -32,13 +32,14 @@ pub struct Variable {
     pub is_argument: bool,
 }
 
-/// What a function is called with.
-#[derive(Clone, Copy)]
-pub struct Argument {
-    pub value: Expression<R>,
+/// A call in a function.
+#[derive(Default)]
+pub struct Call {
     /// The function that is called, or an expression of its address.
     pub calls: Option<Die>,
     pub target: Option<Expression<R>>,
+    /// What the function is called with, by the registers where it has that.
+    pub arguments: Vec<(Register, Expression<R>)>,
 }
 
 /// A part of a function while its entries are read.
@@ -214,28 +215,33 @@ impl Debug {
         }
     }
 
-    /// An argument, which the callee has in a register, of the function's call that returns to an address of the file.
-    pub fn argument(&self, function: Die, returns: u64, register: Register) -> Option<Argument> {
-        let (mut call, mut found) = (None, None);
+    /// The function's call that returns to an address of the file.
+    pub fn call(&self, function: Die, returns: u64) -> Result<Call> {
+        let mut found = Call::default();
+        // how deep its arguments are
+        let mut below = None;
         let unit = function.unit;
         let encoding = self.units[unit as usize].inner.encoding();
-        let read = self.each_below(function, |debug, tag, _, depth, said| {
+        self.each_below(function, |debug, tag, _, depth, said| {
             if matches!(tag, dw::DW_TAG_call_site | dw::DW_TAG_GNU_call_site) {
-                let calls = said.calls.or(said.origin).and_then(|value| debug.reference(unit, value));
-                let target = said.target.and_then(|value| value.exprloc_value());
-                call = (said.returns.or(said.low) == Some(returns)).then_some((depth + 1, calls, target));
+                below = (said.returns.or(said.low) == Some(returns)).then_some(depth + 1);
+                if below.is_some() {
+                    found.calls = said.calls.or(said.origin).and_then(|value| debug.reference(unit, value));
+                    found.target = said.target.and_then(|value| value.exprloc_value());
+                }
             } else if matches!(tag, dw::DW_TAG_call_site_parameter | dw::DW_TAG_GNU_call_site_parameter) {
-                let Some((_, calls, target)) = call.filter(|(below, ..)| *below == depth) else { return Ok(()) };
                 let place = said.location.and_then(|value| value.exprloc_value());
                 let place = place.and_then(|place| place.operations(encoding).next().ok().flatten());
                 let value = said.value.and_then(|value| value.exprloc_value());
-                if matches!(place, Some(Operation::Register { register: other }) if other == register) {
-                    found = found.or(value.map(|value| Argument { value, calls, target }));
+                if let (Some(Operation::Register { register }), Some(value)) = (place, value) {
+                    if below == Some(depth) {
+                        push(&mut found.arguments, (register, value))?;
+                    }
                 }
             }
             Ok(())
-        });
-        read.ok().and(found)
+        })?;
+        Ok(found)
     }
 
     /// Where a function's code begins.

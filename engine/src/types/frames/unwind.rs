@@ -7,28 +7,30 @@ use gimli::{
     Register, RegisterRule, UnwindContext, UnwindSection,
 };
 
-use crate::failure::{push, Result};
-use crate::image::{Cursor, Image};
+use crate::failure::{filled, push, Result};
+use crate::image::Image;
 use crate::types::frames::expression::{computed, Ground};
 use crate::types::frames::registers::{Machine, Registers};
 
-/// The image's memory for many small reads here and there.
+const PAGE: usize = 4096;
+
+/// The image's memory for many small reads near to each other.
 pub struct StackMemory<'a> {
     image: &'a Image,
-    cursor: RefCell<Cursor<'a>>,
+    /// The page that was read last, and where it begins.
+    page: RefCell<(Option<u64>, Vec<u8>)>,
 }
 
 impl<'a> StackMemory<'a> {
     pub fn new(image: &'a Image) -> Result<StackMemory<'a>> {
-        Ok(StackMemory { image, cursor: RefCell::new(Cursor::leaping()?) })
+        Ok(StackMemory { image, page: RefCell::new((None, filled(PAGE, 0)?)) })
     }
 
     /// A number of 1, 2, 4 or 8 bytes.
     pub fn number(&self, address: u64, size: u8) -> Option<u64> {
-        let known = matches!(size, 1 | 2 | 4 | 8);
-        let cursor = &mut *self.cursor.borrow_mut();
-        let bytes = if known { self.image.bytes_at(address, size.into(), cursor) } else { None };
-        bytes.map(|bytes| self.image.number(bytes))
+        let mut bytes = [0; 8];
+        let bytes = bytes.get_mut(..size.into()).filter(|_| matches!(size, 1 | 2 | 4 | 8))?;
+        self.fill(address, bytes).then(|| self.image.number(bytes))
     }
 
     pub fn word(&self, address: u64) -> Option<u64> {
@@ -37,7 +39,21 @@ impl<'a> StackMemory<'a> {
 
     /// Fills it from an address on; false where the image lacks any of that.
     pub fn fill(&self, address: u64, to: &mut [u8]) -> bool {
-        self.image.fill(address, to)
+        let (known, bytes) = &mut *self.page.borrow_mut();
+        let within = address as usize % PAGE;
+        let start = address - within as u64;
+        let Some(part) = within.checked_add(to.len()).filter(|end| *end <= PAGE).map(|end| within..end) else {
+            return self.image.fill(address, to);
+        };
+        if *known != Some(start) {
+            *known = self.image.fill(start, bytes).then_some(start);
+        }
+        if known.is_none() {
+            // a part of it is missing
+            return self.image.fill(address, to);
+        }
+        to.copy_from_slice(&bytes[part]);
+        true
     }
 
     pub fn image(&self) -> &'a Image {
@@ -129,9 +145,9 @@ pub trait Modules<R: Reader<Offset = usize>> {
     fn tables_at(&self, code: u64) -> Option<(&Tables<R>, u64)>;
 }
 
-pub struct Unwinder<'a, 'i, R: Reader<Offset = usize>, M: Modules<R>> {
+pub struct Unwinder<'a, R: Reader<Offset = usize>, M: Modules<R>> {
     pub machine: &'static Machine,
-    pub memory: &'a StackMemory<'i>,
+    pub memory: &'a StackMemory<'a>,
     pub modules: &'a M,
     context: UnwindContext<usize>,
     _reader: std::marker::PhantomData<R>,
@@ -144,8 +160,8 @@ struct Caller {
     is_signal: bool,
 }
 
-impl<'a, 'i, R: Reader<Offset = usize>, M: Modules<R>> Unwinder<'a, 'i, R, M> {
-    pub fn new(machine: &'static Machine, memory: &'a StackMemory<'i>, modules: &'a M) -> Self {
+impl<'a, R: Reader<Offset = usize>, M: Modules<R>> Unwinder<'a, R, M> {
+    pub fn new(machine: &'static Machine, memory: &'a StackMemory<'a>, modules: &'a M) -> Self {
         Unwinder { machine, memory, modules, context: UnwindContext::new(), _reader: std::marker::PhantomData }
     }
 
@@ -270,12 +286,12 @@ fn mask_of(encoding: Encoding) -> u64 {
 }
 
 /// For the expressions of unwind tables.
-struct Unwound<'a, 'i> {
-    memory: &'a StackMemory<'i>,
+struct Unwound<'a> {
+    memory: &'a StackMemory<'a>,
     registers: &'a Registers,
 }
 
-impl<R: Reader<Offset = usize>> Ground<R> for Unwound<'_, '_> {
+impl<R: Reader<Offset = usize>> Ground<R> for Unwound<'_> {
     fn register(&self, number: u16) -> Option<u64> {
         self.registers.get(number)
     }
