@@ -1198,3 +1198,100 @@ fn types_and_memory_without_sense_end() {
         odd_program(seed).trace();
     }
 }
+
+/// Entries in a variable, each with a number and a pointer to anything, and values to which they may lead.
+fn with_entries(program: &mut Program, rows: &[(u64, u64)]) -> (TypeId, TypeId) {
+    let types = program.types.clone();
+    let void = types.add(Facts::new("", Form::Pointer, WORD));
+    let entry = types.structure("entry", 16, &[("kind", 0, program.int), ("any", 8, void)]);
+    let leaf = node(&types, "leaf", 72);
+    let value = types.structure("value", 40, &[("count", 0, program.int), ("leaf", 8, types.to(leaf))]);
+    let words: Vec<u64> = rows.iter().flat_map(|(kind, any)| [*kind, *any]).collect();
+    program.variable("all", types.array(entry, Some(rows.len() as u64)), &words);
+    (value, leaf)
+}
+
+fn condition(line: u32, of_target: u32, sign: u32, value: i64) -> ConditionRow {
+    ConditionRow { offset: 0, size: 32, value: value as u64, line, of_target, signed: 1, sign }
+}
+
+#[test]
+fn a_rule_counts_only_where_its_conditions_hold() {
+    let kinds = [1, 2, u64::from(u32::MAX)];
+    let cases = [
+        (condition(0, 0, 0, 2), [false, true, false]),
+        (condition(0, 0, 1, 2), [true, false, true]),
+        (condition(0, 0, 2, 0), [false, false, true]),
+        (condition(0, 0, 3, 1), [false, true, false]),
+        (condition(0, 0, 4, 1), [true, false, true]),
+        (condition(0, 0, 5, 1), [true, true, false]),
+        (condition(0, 1, 0, 7), [false, true, true]),
+        (ConditionRow { offset: 1, size: 2, signed: 0, ..condition(0, 0, 0, 1) }, [false, true, false]),
+        (ConditionRow { offset: 1, size: 1, ..condition(0, 0, 0, -1) }, [false, true, true]),
+    ];
+    for (condition, certain) in cases {
+        let mut program = Program::new();
+        let blocks = [6, 7, 7].map(|count| program.malloc(40, &[count]));
+        let rows: Vec<_> = kinds.into_iter().zip(blocks).collect();
+        let (value, _) = with_entries(&mut program, &rows);
+        program.rules.push((RuleRow { offset: 8, ..rule(value) }, "entry.any"));
+        program.conditions.push(condition);
+        let found = program.trace();
+        assert_eq!(blocks.map(|block| found.sure(block) == "value"), certain, "{condition:?}");
+        // a condition that does not hold contradicts nothing
+        assert_eq!(found.contradicted, [0]);
+    }
+}
+
+#[test]
+fn what_rules_say_has_to_fit() {
+    let mut program = Program::new();
+    let right = program.malloc(40, &[1]);
+    let small = program.malloc(24, &[]);
+    let stale = program.malloc(40, &[1, GARBAGE]);
+    let inside = program.malloc(40, &[]);
+    let (value, _) = with_entries(&mut program, &[(0, right), (0, small), (0, stale), (0, inside + 16), (0, 99)]);
+    program.rules.push((RuleRow { offset: 8, ..rule(value) }, "entry.any"));
+    let found = program.trace();
+    assert_eq!((found.sure(right), found.text(inside)), ("value", ""));
+    assert_eq!((found.text(small), found.text(stale)), ("void at entry.any", "void at entry.any"));
+    assert_eq!(found.contradicted, [3]);
+}
+
+#[test]
+fn of_two_rules_that_fit_neither_counts() {
+    let mut program = Program::new();
+    let block = program.malloc(40, &[]);
+    let (value, _) = with_entries(&mut program, &[(0, block)]);
+    let other = program.types.structure("other", 36, &[("count", 0, program.int)]);
+    for target in [value, other] {
+        program.rules.push((RuleRow { offset: 8, ..rule(target) }, "entry.any"));
+    }
+    let found = program.trace();
+    assert_eq!((found.text(block), &found.contradicted[..]), ("void at entry.any", &[0, 0][..]));
+}
+
+#[test]
+fn rules_tell_arrays_members_and_objects_with_more_behind_them() {
+    let mut program = Program::new();
+    let several = program.malloc(8 * 5, &[]);
+    let (within, other) = (program.malloc(72, &[]), program.malloc(40, &[]));
+    let (more, alone) = (program.malloc(100, &[]), program.malloc(40, &[]));
+    let rows = [(1, several), (2, within + 8), (2, other + 8), (3, more), (3, alone)];
+    let (value, leaf) = with_entries(&mut program, &rows);
+    let pair = program.types.structure("pair", 8, &[("a", 0, program.int)]);
+    let lines = [
+        RuleRow { is_array: 1, ..rule(pair) },
+        RuleRow { back: 8, ..rule(leaf) },
+        RuleRow { and_more: 1, ..rule(value) },
+    ];
+    for (line, row) in lines.into_iter().enumerate() {
+        program.rules.push((RuleRow { offset: 8, ..row }, "entry.any"));
+        program.conditions.push(condition(line as u32, 0, 0, line as i64 + 1));
+    }
+    let found = program.trace();
+    assert_eq!((found.sure(several), found.elements(several)), ("pair[]", 5));
+    assert_eq!((found.sure(within), found.text(other)), ("leaf", ""));
+    assert_eq!((found.text(more), found.is_certain(more), found.sure(alone)), ("value and a tail", false, ""));
+    assert_eq!(found.contradicted, [0, 1, 1]);
+}
