@@ -212,6 +212,14 @@ CRATES = {
     "gimli": "reads unwind tables and debug information",
     "fallible-iterator": "named by gimli, not compiled",
     "stable_deref_trait": "named by gimli, not compiled",
+    "object": "reads files and their sections",
+    "memchr": "of object",
+    "miniz_oxide": "inflates sections that are compressed by zlib",
+    "adler2": "of miniz_oxide",
+    "ruzstd": "inflates sections that are compressed by zstd",
+    "cpp_demangle": "names of C++ symbols",
+    "cfg-if": "of cpp_demangle",
+    "rustc-demangle": "names of Rust's symbols",
 }
 """What the engine needs beside the standard library, and why."""
 

@@ -18,7 +18,7 @@ from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style, signed, table
 from ..session.resident import problems_of
-from .framework.command import Answer, Context, argument, command
+from .framework.command import Answer, Context, always, argument, command
 from .snapshot import look_limit, take
 
 TREND = 64 << 10
@@ -80,6 +80,7 @@ def _has(options: Namespace, *names: str) -> bool:
     ),
     optional_subject=True,
     lists=_no_chunks,
+    mappings=always,
     copies=lambda options: options.after is None and not _no_chunks(options),
     whole=_tells_types,
 )

@@ -21,7 +21,7 @@ from ..session.session import Session, likely_chunks
 from ..sources.live.process import ProcessImage
 from .containers import row_record
 from .framework.arguments import seconds
-from .framework.command import Answer, CommandRequest, Context, Door, argument, command, parse_request
+from .framework.command import Answer, CommandRequest, Context, Door, always, argument, command, parse_request
 from .framework.live_copy import IN_A_SECOND, tells_types
 
 START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9
@@ -126,6 +126,7 @@ def load(door: Door, names: Iterable[str] = records.SECTIONS) -> dict[str, Comma
         ),
     ),
     lists=lambda options: not (options.sizes or options.types or options.owners),
+    mappings=always,
     copies=lambda options: bool(options.sizes or options.types or options.owners),
     whole=lambda options: bool(options.types or options.owners),
 )
