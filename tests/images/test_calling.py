@@ -326,7 +326,7 @@ def test_more_threads_than_the_time_allows_are_not_stopped_at_all(build, start):
 STOPPED = """
 import os, signal, sys
 from arenascope.cli import main as cli
-from arenascope.session import check as heap_check
+from arenascope.commands import check as heap_check
 check = heap_check._arena
 def interrupted(*arguments, **more):
     os.kill(os.getpid(), signal.SIGINT)
