@@ -117,6 +117,8 @@ class FakeTarget:
         self.mappings = sorted(self.mappings, key=lambda region: region.start)
         self._starts = [region.start for region in self.mappings]
 
+    def forget_types(self) -> None: ...
+
     def reset_counts(self) -> None:
         self.reads = self.bytes_read = 0
 

@@ -446,11 +446,14 @@ class Session:
         return engine
 
     def let_go(self) -> None:
-        """Lets go of the image's memory, which the engine has: a copy's can then be given back."""
+        """Lets go of the image's memory, which the engine has: a copy's can then be given back. Also of the files that
+        types are read from: the engine closes them with the last result that refers to them."""
         blocks = self.block_results.blocks
         for engine in (vars(self).get("engine"), blocks.engine if blocks is not None else None):
             if engine is not None:
                 engine.let_go()
+        self.block_results = BlockResults()
+        self.target.forget_types()
 
     def keep_findings(self, findings: Sequence[Finding]) -> None:
         """Keeps the findings from the sweep of one heap."""

@@ -57,6 +57,11 @@ class ShellTarget(ImageTarget):
             self._types = TypesByEngine(self, self.debug_folders, None if declared else DEFAULT_BYTES)
         return self._types
 
+    def forget_types(self) -> None:
+        if self._types is not None:
+            self._types.forget()
+        self._types = None
+
     def regions(self) -> Sequence[Region]:
         if self._regions is None:
             self._regions = super().regions()

@@ -114,6 +114,9 @@ class ImageTarget(AddressNames):
         self.stop_if_asked: Callable[[], None] = lambda: None
         self.memory_tid = image.memory_tid
 
+    def forget_types(self) -> None:
+        """As in Target."""
+
     def close(self) -> None:
         """Closes the image; nothing can be read from then on."""
         self.image.close()

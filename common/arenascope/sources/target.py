@@ -346,6 +346,9 @@ class Target(Protocol):
     def types(self) -> Optional[TypeSource]:
         """The types in debug information; None if it reads none."""
 
+    def forget_types(self) -> None:
+        """Lets go of what `types` has read; it may be read again."""
+
     @property
     def image(self) -> Image:
         """The image behind it, as the kernel sees it."""

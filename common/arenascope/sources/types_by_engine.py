@@ -240,6 +240,10 @@ class TypesByEngine:
         """Returns what follows these types; None if nothing is read."""
         return self._engine
 
+    def forget(self) -> None:
+        """Lets go of the files, also where circles of references keep this object; it reads them again if asked."""
+        vars(self).pop("_engine", None)
+
     @cached_property
     def _engine(self) -> Optional[EngineTypes]:
         if self.unread or not self._modules:
