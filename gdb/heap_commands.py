@@ -52,9 +52,7 @@ class GdbDoor(DebuggerDoor):
 
     def target(self) -> Target:
         kind: type[GdbTarget] = self.beside("heap_target").GdbTarget
-        types, frames = self.beside("heap_types").GdbTypes, self.beside("heap_frames").GdbFrames
-        variables = partial(self.beside("heap_variables").GdbVariables, frames=frames)
-        return self.opened.enter_context(kind(partial(types, variables=variables)))
+        return self.opened.enter_context(kind())
 
     def controller(self) -> Optional[Controller]:
         control = self.beside("heap_control")

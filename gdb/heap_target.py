@@ -46,6 +46,7 @@ from arenascope.sources.target import (
     SymbolPlace,
     ThreadInfo,
 )
+from arenascope.sources.types_by_engine import TypesByEngine
 
 MACHINES = {
     "i386:x86-64": "x86_64",
@@ -82,7 +83,7 @@ class GdbTarget(DebuggedTarget):
 
     door = "gdb"
 
-    def __init__(self, types: Callable[[GdbTarget], TypeSource]) -> None:
+    def __init__(self) -> None:
         self.inferior = gdb.selected_inferior()
         if not self.inferior.pid or not self.inferior.threads():
             raise nothing_there("attach PID, run, or core-file FILE")
@@ -90,7 +91,8 @@ class GdbTarget(DebuggedTarget):
             raise running("interrupt it")
         name = self._architecture().name()
         super().__init__(self._open_image(), MACHINES.get(name, "arm" if name.startswith("arm") else name))
-        self.types = types(self) if asks_for_types() else None
+        folders = str(gdb.parameter("debug-file-directory") or "").split(os.pathsep)
+        self.types: Optional[TypeSource] = TypesByEngine(self, folders, None) if asks_for_types() else None
         self._tls: dict[str, Optional[int]] = {}
 
     # the image
@@ -174,6 +176,16 @@ class GdbTarget(DebuggedTarget):
             return None
         places = (region.start + place for region in module for place in (*NEAR, region.size // 2))
         return _build_id_of(next((name for name in map(_library_at, places) if name), None))
+
+    def own_files(self, region: Region) -> Sequence[str]:
+        inside, loaded = self.build_id_at(region.start), self.loaded_build_id(region)
+        if loaded is None or loaded != (inside or loaded):
+            return ()
+        files = [(each, file_name(each)) for each in gdb.objfiles() if file_name(each)]
+        if not loaded:
+            return [name for _, name in files if os.path.realpath(name) == os.path.realpath(region.path)]
+        known = [(each.owner is None, name) for each, name in files if getattr(each, "build_id", None) == loaded]
+        return [os.path.abspath(name) for _, name in sorted(known)]
 
     @cached_property
     def _program(self) -> Optional[Module]:
@@ -319,6 +331,13 @@ def _libc_symbols(name: str) -> list[gdb.Symbol]:
 def _any_symbol(name: str) -> list[gdb.Symbol]:
     symbols = [gdb.lookup_global_symbol(name), gdb.lookup_static_symbol(name)]
     return [symbol for symbol in symbols if symbol is not None]
+
+
+def file_name(of: gdb.Objfile) -> str:
+    """Empty if there is no name, or it is not UTF-8."""
+    with suppress(UnicodeDecodeError):
+        return of.filename or ""
+    return ""
 
 
 def _build_id(symtab: Optional[gdb.Symtab]) -> Optional[str]:

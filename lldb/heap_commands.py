@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from functools import partial
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, TypeVar, Union, cast
 
 import lldb
@@ -61,9 +60,7 @@ class LldbDoor(DebuggerDoor):
 
     def target(self) -> Target:
         kind: type[LldbTarget] = self.beside("heap_target").LldbTarget
-        types, modules = self.beside("heap_types").LldbTypes, self.beside("heap_modules").DescribedModule
-        made = partial(types, variables=self.beside("heap_variables").LldbVariables, module=modules)
-        return self.opened.enter_context(kind(self._selected(), self.debugger, made))
+        return self.opened.enter_context(kind(self._selected(), self.debugger))
 
     def controller(self) -> Optional[Controller]:
         kind: type[LldbController] = self.beside("heap_control").LldbController

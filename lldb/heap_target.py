@@ -27,6 +27,7 @@ from arenascope.sources.debugged_image import (
     open_process,
     running,
 )
+from arenascope.sources.elf.address_names import DEBUG_FOLDERS
 from arenascope.sources.elf.elf_file import BUILD_ID_DIGITS
 from arenascope.sources.source import Source
 from arenascope.sources.target import (
@@ -39,6 +40,7 @@ from arenascope.sources.target import (
     SymbolPlace,
     ThreadInfo,
 )
+from arenascope.sources.types_by_engine import TypesByEngine
 
 # the first word of a triple, where Linux calls the machine differently
 MACHINES = {
@@ -67,9 +69,7 @@ class LldbTarget(DebuggedTarget):
 
     door = "lldb"
 
-    def __init__(
-        self, target: lldb.SBTarget, debugger: lldb.SBDebugger, types: Callable[[LldbTarget], TypeSource]
-    ) -> None:
+    def __init__(self, target: lldb.SBTarget, debugger: lldb.SBDebugger) -> None:
         self.target = target
         self.process = target.GetProcess()
         state = self.process.GetState() if self.process.IsValid() else lldb.eStateInvalid
@@ -78,7 +78,7 @@ class LldbTarget(DebuggedTarget):
         if state not in STANDING or not self.process.GetNumThreads():
             raise nothing_there("process attach -p PID, run, or target create -c FILE")
         super().__init__(self._open_image(), _machine(target.GetTriple()))
-        self.types = types(self) if asks_for_types() else None
+        self.types: Optional[TypeSource] = TypesByEngine(self, DEBUG_FOLDERS, None) if asks_for_types() else None
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.stop_if_asked = _interruptible(self.stop_if_asked, debugger, 1)
@@ -148,6 +148,14 @@ class LldbTarget(DebuggedTarget):
         return [path, region.path] if path else [region.path]
 
     # symbols and types
+
+    def own_files(self, region: Region) -> Sequence[str]:
+        inside, loaded = self.build_id_at(region.start), self.loaded_build_id(region)
+        if loaded is None or loaded != (inside or loaded):
+            return ()
+        module = self.target.ResolveLoadAddress(region.start).GetModule()
+        files = (module.GetSymbolFileSpec(), module.GetFileSpec()) if module.IsValid() else ()
+        return [*dict.fromkeys(each.fullpath for each in files if each.fullpath)]
 
     def own_symbols(self, name: str) -> Iterator[Symbol]:
         # the loader also exports some of libc's names

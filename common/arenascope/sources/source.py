@@ -99,6 +99,10 @@ class ImageTarget(AddressNames):
 
     door: str
 
+    def own_files(self, region: Region) -> Sequence[str]:
+        """Returns the files that a debugger has loaded for a module, that with its debug information first."""
+        return ()
+
     def __init__(self, image: Source, folders: Sequence[str] = DEBUG_FOLDERS, sysroot: Optional[str] = None) -> None:
         super().__init__(folders, sysroot)
         self.image = image

@@ -66,6 +66,8 @@ class DescribedTarget(Protocol):
 
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]: ...
 
+    def own_files(self, region: Region) -> Sequence[str]: ...
+
     def symbol_at(self, address: int) -> Optional[NamedSymbol]: ...
 
     def own_name(self, address: int) -> Optional[SymbolPlace]: ...
@@ -217,11 +219,7 @@ class TypesByEngine:
         return self._engine.ask("structs_of_source_file", code, least, most).numbers()
 
     def without(self) -> Sequence[str]:
-        described = set()
-        if self._engine is not None:
-            answer = self._engine.ask("described")
-            count = answer.number()
-            described = {each.region.path for each, _ in zip(self._modules, range(count)) if answer.number()}
+        described = {each.region.path for each in self._modules if each.size}
         return [*{run[0].path: None for run in self._target.programs() if run[0].path not in described}]
 
     @property
@@ -259,7 +257,7 @@ class TypesByEngine:
             question.number(int(each.region.finds_malloc))
             question.string(bytes.fromhex(each.build_id))
             question.strings([os.fsencode(path) for path in each.files])
-        return EngineTypes(question, sum(each.size for each in self._modules))
+        return EngineTypes(question, sum(each.size for each in self._modules), self._target.stop_if_asked)
 
     @property
     def _follows(self) -> bool:
@@ -269,13 +267,16 @@ class TypesByEngine:
 
     @cached_property
     def _modules(self) -> Sequence[_Module]:
-        """Returns the modules with files. Without a build-id nothing proves that a file is a module's."""
+        """Returns the modules with files. Without a build-id nothing proves that a file is a module's, but a debugger
+        that has loaded it."""
         found = []
         for number, run in enumerate(self._target.programs()):
             build_id = module_build_id(self._target.read, run[0].start)
-            paths = self._target.symbol_files(run[0], build_id) if build_id is not None else ()
+            paths = [*self._target.own_files(run[0])]
+            if build_id is not None:
+                paths += self._target.symbol_files(run[0], build_id)
             files, size = list[str](), 0
-            for file in proven_files(paths, build_id or ""):
+            for file in proven_files(dict.fromkeys(paths), build_id):
                 files.append(file.name)
                 with suppress(ArenascopeError, struct.error):
                     sizes = {each.name: each.size for each in file.sections if each.name.startswith(DEBUG)}

@@ -418,8 +418,8 @@ def has_debug_information(path: str) -> bool:
         return False
 
 
-def proven_files(paths: Iterable[Optional[str]], build_id: str) -> Iterator[ElfFile]:
-    """Yields the files that have this build-id, each open until the next is asked for."""
+def proven_files(paths: Iterable[Optional[str]], build_id: Optional[str]) -> Iterator[ElfFile]:
+    """Yields the files that have this build-id, or none, each open until the next is asked for."""
     for path in paths:
         if path is None:
             continue

@@ -199,14 +199,6 @@ pub unsafe extern "C" fn arenascope_types_close(program: *mut Program) {
     close(program);
 }
 
-/// Whether each module has debug information, in their order.
-#[no_mangle]
-pub unsafe extern "C" fn arenascope_types_described(program: &Program, to: &mut [Given; 2]) -> i32 {
-    answered(to, |answer| {
-        answer.list(&program.debug.modules, |answer, module| answer.number(i64::from(module.is_described)))
-    })
-}
-
 /// `Facts`, in their order.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_types_facts(program: &Program, of: i64, to: &mut [Given; 2]) -> i32 {
