@@ -15,7 +15,6 @@ import gdb
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.debugged_image import (
     DebuggedTarget,
     DebuggerName,
@@ -92,7 +91,7 @@ class GdbTarget(DebuggedTarget):
         name = self._architecture().name()
         super().__init__(self._open_image(), MACHINES.get(name, "arm" if name.startswith("arm") else name))
         folders = str(gdb.parameter("debug-file-directory") or "").split(os.pathsep)
-        self.types: Optional[TypeSource] = TypesByEngine(self, folders, None) if asks_for_types() else None
+        self.types = TypesByEngine(self, folders, None) if asks_for_types() else None
         self._tls: dict[str, Optional[int]] = {}
 
     # the image

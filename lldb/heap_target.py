@@ -13,7 +13,6 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 import lldb
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.debugged_image import (
     DebuggedTarget,
     DebuggerName,
@@ -78,7 +77,7 @@ class LldbTarget(DebuggedTarget):
         if state not in STANDING or not self.process.GetNumThreads():
             raise nothing_there("process attach -p PID, run, or target create -c FILE")
         super().__init__(self._open_image(), _machine(target.GetTriple()))
-        self.types: Optional[TypeSource] = TypesByEngine(self, DEBUG_FOLDERS, None) if asks_for_types() else None
+        self.types = TypesByEngine(self, DEBUG_FOLDERS, None) if asks_for_types() else None
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.stop_if_asked = _interruptible(self.stop_if_asked, debugger, 1)
@@ -204,18 +203,8 @@ class LldbTarget(DebuggedTarget):
             if struct is not None and (module is None or self._has_place(module) or self.is_mapped(build_id)):
                 yield DebuggerStruct(struct, build_id)
 
-    def build_id_of(self, module: lldb.SBModule) -> Optional[str]:
-        return _build_id(module)
-
     def start_of(self, module: lldb.SBModule) -> int:
         return module.GetObjectFileHeaderAddress().GetLoadAddress(self.target)
-
-    def believes(self, module: lldb.SBModule) -> bool:
-        """Whether this is the file that is in memory."""
-        head, build_id = self.start_of(module), _build_id(module)
-        if head == lldb.LLDB_INVALID_ADDRESS or not self.is_believed(build_id, head):
-            return False
-        return build_id is None or self.is_mapped(build_id)
 
     def _has_place(self, module: lldb.SBModule) -> bool:
         return self.start_of(module) != lldb.LLDB_INVALID_ADDRESS

@@ -7,11 +7,9 @@ from fake_target import FakeTarget
 from gdb.heap_commands import GdbDoor, _Captured
 from gdb.heap_control import GdbController
 from gdb.heap_target import GdbTarget
-from gdb.heap_types import GdbTypes
 from lldb.heap_commands import LldbDoor
 from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget
-from lldb.heap_types import LldbTypes
 
 from arenascope.base.meter import Meter, Unseen
 from arenascope.blocks.declared.claims import Library
@@ -27,11 +25,12 @@ from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.pagemap import PagemapResidency
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Residency, Target
+from arenascope.sources.types_by_engine import TypesByEngine
 
 TARGETS: list[type[Target]] = [GdbTarget, LldbTarget, ProcessTarget, ShellTarget, FakeTarget]
 DOORS: list[type[Door]] = [GdbDoor, LldbDoor, ShellDoor, _Captured, FakeDoor]
 RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResidency, DenseResidency]
 CONTROLLERS: list[type[Controller]] = [GdbController, LldbController, ShellController]
 METERS: list[type[Meter]] = [Unseen, Progress]
-TYPES: list[type[TypeSource]] = [GdbTypes, LldbTypes]
+TYPES: list[type[TypeSource]] = [TypesByEngine]
 LIBRARIES: list[type[Library]] = [ByTemplate]

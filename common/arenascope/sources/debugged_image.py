@@ -23,6 +23,7 @@ from .live.procfiles import read_bytes, read_regions, status_number, thread_ids,
 from .memory import BlockCache, Read
 from .source import ImageTarget, Source
 from .target import ByteOrder, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, SymbolPlace, ThreadInfo
+from .types_by_engine import TypesByEngine
 
 PLACES = 8
 """The number of places in a core that are compared with the debugger's reads."""
@@ -99,11 +100,17 @@ def asks_for_types() -> bool:
 class DebuggedTarget(ImageTarget, ABC):
     """The part of a Target that is the same for every debugger."""
 
+    types: Optional[TypesByEngine] = None
+
     def __init__(self, image: Source, machine: str) -> None:
         """`machine` is the debugger's, used if the image has none: it may be wrong if the debugger cannot open the
         program's file."""
         super().__init__(image)
         self.machine = self.machine or machine
+
+    def forget_types(self) -> None:
+        if self.types is not None:
+            self.types.forget()
 
     def threads(self) -> Sequence[ThreadInfo]:
         """Prefers a core's notes, which have more of its threads than a debugger; only the debugger has a live
@@ -192,10 +199,6 @@ class DebuggedTarget(ImageTarget, ABC):
     def _loaded(self) -> dict[int, Optional[str]]:
         """The loaded build-ids by the module's first address."""
         return {each[0].start: self.own_build_id(each) for each in self._modules}
-
-    def module_files(self) -> list[tuple[Region, Optional[str]]]:
-        """Returns each module's first mapping, and its build-id in memory."""
-        return [(each[0], self._inside[each[0].start]) for each in self._modules]
 
     def build_id_at(self, address: int) -> Optional[str]:
         """Returns the build-id, in memory, of the module there."""

@@ -9,15 +9,12 @@ spelling, except for spaces.
 from __future__ import annotations
 
 import re
-from itertools import product
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from .elf.demangle import Type, listed, pointing
 
 DEEPEST = 64
 LONGEST = 16 << 10
-NAMELESS, MOST_NAMELESS = re.compile(r"\{\{(\w+)\}\}"), 4
-"""Rust's names of closures and constants; at most so many of one function or type are examined."""
 _WORDS = {"unsigned", "signed", "long", "short", "int", "char", "double", "float", "__int128", "_Complex", "complex"}
 _NAMES = {
     "_Bool": "bool",
@@ -83,16 +80,6 @@ def literal(of: str, value: int) -> str:
         return "true" if value else "false"
     plain = of in ("int", "unsigned int", "long", "unsigned long", "long long", "unsigned long long")
     return str(value) if plain else f"({of}){value}"
-
-
-def number_in(text: str, enumerators: Mapping[str, int]) -> Optional[int]:
-    """Parses a number among a template's arguments, as LLDB writes it: "3", "true", "'x'", "ns::RED"."""
-    if text in ("true", "false"):
-        return int(text == "true")
-    if within(text)[1] in enumerators:
-        return enumerators[within(text)[1]]
-    number = spelled(text).rpartition(")")[2]
-    return int(number) if number.removeprefix("-").isdigit() else None
 
 
 def _spelled(name: str, depth: int) -> str:
@@ -378,19 +365,3 @@ def _builtin(words: Sequence[str]) -> str:
             signed = "signed " * (rest == "char" and "signed" in words)
             return f"{complex}{sign}{signed}{'long ' * words.count('long')}{rest}"
     return f"{complex}{sign}{' '.join(['long'] * words.count('long')) or 'int'}"
-
-
-def language_of(producer: str, file: str) -> str:
-    """ "c", "c++", "rust" or "": by what debug information says of its compiler, and the source file's name."""
-    if "rustc" in producer or file.endswith(".rs"):
-        return "rust"
-    if "GNU C++" in producer or file.endswith((".cc", ".cpp", ".cxx", ".C", ".hpp", ".hh")):
-        return "c++"
-    return "c" if "GNU C" in producer or file.endswith(".c") else ""
-
-
-def numbered(name: str) -> Iterator[str]:
-    """Numbers closures: "f::{{closure}}" of Rust as debug information may have it is "f::{closure#1}"."""
-    parts = NAMELESS.split(name)
-    for numbers in product(range(MOST_NAMELESS), repeat=len(parts) // 2) if len(parts) < MOST_NAMELESS * 2 else ():
-        yield "".join(f"{{{part}#{numbers[at // 2]}}}" if at % 2 else part for at, part in enumerate(parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from bisect import bisect_left
 from collections import Counter
@@ -24,11 +25,16 @@ from .debug_info_types import (
     TypeFacts,
     VariableFrame,
 )
-from .debugged_variables import THREADS, function_name, plain_name
 from .elf.address_names import NamedSymbol
+from .elf.demangle import demangle
 from .elf.elf_file import INFORMATION, downloads, module_build_id, proven_files
 from .target import ByteOrder, MemoryPiece, Region, RegisterSets, SymbolPlace, ThreadInfo
 
+THREADS = 200
+"""At most so many threads are asked for their variables."""
+CLONE = re.compile(r"\.(?:\d+|lto_priv|constprop|part|isra|llvm|cold)(?=\.|$)")
+"""The suffixes of compilers for statics whose names would clash."""
+ABI = re.compile(r"\[abi:[^]]*\]")
 DEFAULT_BYTES = 64 << 20
 """The default limit of bytes read."""
 MOST_OF_ONE, MOST_OF_ALL = 8 << 20, 64 << 20
@@ -67,6 +73,8 @@ class DescribedTarget(Protocol):
     def symbol_files(self, region: Region, build_id: str) -> Sequence[str]: ...
 
     def own_files(self, region: Region) -> Sequence[str]: ...
+
+    def loaded_build_id(self, region: Region) -> Optional[str]: ...
 
     def symbol_at(self, address: int) -> Optional[NamedSymbol]: ...
 
@@ -271,7 +279,7 @@ class TypesByEngine:
         that has loaded it."""
         found = []
         for number, run in enumerate(self._target.programs()):
-            build_id = module_build_id(self._target.read, run[0].start)
+            build_id = module_build_id(self._target.read, run[0].start) or self._target.loaded_build_id(run[0]) or None
             paths = [*self._target.own_files(run[0])]
             if build_id is not None:
                 paths += self._target.symbol_files(run[0], build_id)
@@ -319,6 +327,17 @@ def _frame(answer: TypesAnswer) -> VariableFrame:
 
 def read_field(answer: TypesAnswer) -> StructField:
     return StructField(answer.string(), answer.size(), answer.number(), bool(answer.number()))
+
+
+def plain_name(mangled: str) -> str:
+    """Returns a name as programmers write it: "cache::table", "next_id()::last"."""
+    return ABI.sub("", demangle(CLONE.sub("", mangled)))
+
+
+def function_name(mangled: str) -> str:
+    """Returns a function's name with its parameters, if the symbol has them; C has the name alone: "main()"."""
+    name = plain_name(mangled)
+    return name if ")" in name else f"{name}()"
 
 
 def _is_own(path: str) -> bool:

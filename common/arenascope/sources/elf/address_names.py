@@ -9,16 +9,13 @@ import os
 import struct
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Collection, Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, TargetError
 from ..target import Region, SymbolPlace
 from . import elf_file
 from .elf_file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section
 from .modules import memory_end
-
-if TYPE_CHECKING:
-    from .debug_entries import DebugEntries, DescribedClass, DescribedVariable
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
 ADDRESSED = (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
@@ -93,7 +90,6 @@ class AddressNames(ABC):
         self._tables: dict[int, tuple[list[int], list[NamedSymbol]]] = {}
         self._ends: dict[int, Optional[int]] = {}
         """The end of each module, by its start."""
-        self._described: dict[int, Sequence[tuple[int, DebugEntries]]] = {}
 
     def own_name(self, address: int) -> Optional[SymbolPlace]:
         """Returns the debugger's symbol at or before an address, mangled, and the distance past it: used if no file's
@@ -145,56 +141,6 @@ class AddressNames(ABC):
         module = self.module_at(address)
         return self._covering(module[0], address) if module is not None else None
 
-    def address_of(self, mangled: str, beside: int) -> Optional[int]:
-        """Returns the address of a symbol in the module that has the address `beside`, or of a compiler's variant:
-        "f.cold"."""
-        module = self.module_at(beside)
-        names = self._table(module[0])[1] if module is not None else ()
-        part = mangled + "."
-        return next((each.value for each in names if each.text == mangled or each.text.startswith(part)), None)
-
-    def symbols_with(self, part: str, beside: int) -> list[NamedSymbol]:
-        """Returns the symbols in the module that has the address `beside` whose mangled names contain this."""
-        module = self.module_at(beside)
-        names = self._table(module[0])[1] if module is not None else ()
-        return [each for each in names if part in each.text]
-
-    def source_of(self, symbol: NamedSymbol, beside: int) -> Optional[str]:
-        """Returns the source file of a local symbol in the module that has the address `beside`."""
-        module = self.module_at(beside)
-        for file in self._files(module[0]) if module is not None else ():
-            bias = module[0].start - file.first_address if module is not None else 0
-            # the value of a thread-local one is no address
-            source = source_of(file, symbol.text, {symbol.value, symbol.value - bias})
-            if source is not None:
-                return source
-        return None
-
-    def described_at(self, address: int) -> Optional[tuple[int, DescribedVariable]]:
-        """Returns the static variable that begins there, from debug information of the very file that is mapped there,
-        which is read here; and where its module begins."""
-        module = self.module_at(address)
-        start = module[0].start if module is not None else 0
-        described = self._entries_of(module[0]) if module is not None else ()
-        found = (entries.variable_at(address - bias) for bias, entries in described)
-        return next(((start, each) for each in found if each is not None), None)
-
-    def described_class(self, name: str, beside: int) -> Optional[DescribedClass]:
-        """Returns an instance of a class template, likewise, in the module that has the address `beside`."""
-        module = self.module_at(beside)
-        described = self._entries_of(module[0]) if module is not None else ()
-        found = (entries.class_named(name) for _, entries in described)
-        return next((each for each in found if each is not None), None)
-
-    def _entries_of(self, start: Region) -> Sequence[tuple[int, DebugEntries]]:
-        """Yields entries, each with what the loader added to its addresses."""
-        if start.start not in self._described:
-            from .debug_entries import debug_entries_of  # only LLDB asks for what it does not tell itself
-
-            files = ((start.start - each.first_address, debug_entries_of(each)) for each in self._files(start))
-            self._described[start.start] = [(bias, entries) for bias, entries in files if entries is not None]
-        return self._described[start.start]
-
     def thread_symbols(self) -> list[tuple[int, NamedSymbol]]:
         """Returns thread-local variables with their modules' first addresses; without the C library's own."""
         found: list[tuple[int, NamedSymbol]] = []
@@ -204,15 +150,6 @@ class AddressNames(ABC):
             symbols = (names_of(file, (elf_file.STT_TLS,)) for file in self._files(module[0]))
             found += [(module[0].start, each) for each in next(filter(None, symbols), ())]
         return found
-
-    def functions(self, start: Region) -> list[int]:
-        """Returns the starts of functions in the module that begins there."""
-        for file in self._files(start):
-            bias = start.start - file.first_address
-            found = [each.value + bias for each in names_of(file, (STT_FUNC,))]
-            if found:
-                return found
-        return []
 
     def _files(self, start: Region) -> Iterator[ElfFile]:
         """Returns files that are proven to have the symbols of the module that begins there."""
@@ -264,29 +201,6 @@ def names_of(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> list[NamedSymbo
         return sorted(_names(file, kinds))
     except (ArenascopeError, struct.error, IndexError):
         return []
-
-
-def source_of(file: ElfFile, name: str, values: Collection[int]) -> Optional[str]:
-    """Returns the source file of a local variable, without folders, from the symbol table."""
-    try:
-        table = next((each for each in file.sections if each.type == SHT_SYMTAB), None)
-        if table is None or table.size // elf_file.symbol_form(file).size > elf_file.ENTRIES_LIMIT:
-            return None
-        form, strings, source = elf_file.symbol_form(file), file.linked(table).offset, None
-        entries = file.data[table.offset : table.offset + table.size]
-        whole = form.iter_unpack(entries[: len(entries) // form.size * form.size])
-        wanted = name.encode() + b"\0"
-        for place, value, _, info, _ in map(elf_file.FIELDS[form.size], whole):
-            if info == elf_file.STT_FILE:
-                source = place
-            elif value in values and info in (STT_OBJECT, elf_file.STT_TLS) and source is not None:
-                at = strings + place
-                if file.data[at : at + len(wanted)] == wanted:
-                    end = file.data.find(b"\0", strings + source, strings + source + elf_file.LONGEST_NAME)
-                    return file.data[strings + source : max(end, 0)].decode("utf-8", "replace") or None
-    except (ArenascopeError, struct.error, IndexError):
-        pass
-    return None
 
 
 def _names(file: ElfFile, kinds: Sequence[int] = ADDRESSED) -> Iterator[NamedSymbol]:
