@@ -92,7 +92,7 @@ def test_a_fatal_signal_inside_the_call_is_taken_back(function: str, by: str) ->
 IN_LLDB = """
 from arenascope.commands.framework.command import FunctionCall as Call
 from arenascope.commands.framework.debugger_doors import load_from_folder
-seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
+seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
 control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)
 stands = lambda: process.GetThreadAtIndex(0).GetFrameAtIndex(0).FindRegister("pc").GetValueAsUnsigned()
 before = stands()
@@ -137,7 +137,7 @@ def __lldb_init_module(debugger, names):
     target = debugger.GetSelectedTarget()
     from arenascope.commands.framework.command import FunctionCall as Call
     from arenascope.commands.framework.debugger_doors import load_from_folder
-    seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
+    seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
     control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)
     stands = lambda: target.process.GetThreadAtIndex(0).GetFrameAtIndex(0).GetPC()
     before = stands()

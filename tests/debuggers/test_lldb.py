@@ -214,7 +214,7 @@ def test_addresses(lldb: Lldb, subject: Subject) -> None:
     statements = """
 from arenascope.commands.framework.overview import GROUP_OF_LOOPS
 from arenascope.commands.framework.debugger_doors import load_from_folder
-seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger, lambda target: None)
+seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
 def ask(words):
     try: return seen.evaluate(words)
     except Exception as error: return [type(error).__name__, str(error)]
@@ -242,7 +242,7 @@ def test_thread_pointers_are_those_that_gdb_reads(lldb: Lldb) -> None:
 from arenascope.commands.framework.debugger_doors import load_from_folder
 from arenascope.session.session import Session
 seen = load_from_folder("lldb", "heap_target", {str(LLDB_ARENA_PY.parent)!r})
-session = Session(seen.LldbTarget(target, debugger, lambda target: None))
+session = Session(seen.LldbTarget(target, debugger))
 value = {{words.thread.tid: words.thread.thread_pointer for words in session.thread_words}}
 """
             (found,) = lldb.drive(attach(subject), [{"python": statements}])

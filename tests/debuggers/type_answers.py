@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, Optional, Sequence
 
 
@@ -35,7 +37,7 @@ class Answers:
 
     def all(self, addresses: Sequence[int], names: Sequence[str] = ()) -> dict[str, Any]:
         variables = {hex(at): each._asdict() for at, each in self.types.variables(addresses).items()}
-        threads = [each._asdict() for each in self.types.thread_variables()]
+        threads = [each._asdict() for each in self.types.thread_locals()]
         frames = [{**each._asdict(), "data": each.data and each.data.hex()} for each in self.types.locals()]
         by_name = {name: self.types.by_name(name) for name in names}
         for each in (*variables.values(), *threads, *frames):
@@ -44,9 +46,19 @@ class Answers:
             self.describe(number)
         return {
             "variables": variables,
-            "thread_variables": threads,
+            "thread_locals": threads,
             "locals": frames,
             "by_name": by_name,
             "without": list(self.types.without()),
             "facts": {str(number): facts for number, facts in self.facts.items()},
         }
+
+
+def write_answers(types: Any, folder: Path) -> None:
+    """Answers what `task.json` asks."""
+    task = json.loads((folder / "task.json").read_text())
+    asked = Answers(types)
+    answers = asked.all(task["addresses"], task["names"])
+    if task["structs"]:
+        answers["structs"] = asked.structs()
+    (folder / "answers.json").write_text(json.dumps(answers))
