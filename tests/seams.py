@@ -12,8 +12,6 @@ from lldb.heap_control import LldbController
 from lldb.heap_target import LldbTarget
 
 from arenascope.base.meter import Meter, Unseen
-from arenascope.blocks.declared.claims import Library
-from arenascope.blocks.declared.containers.forms import ByTemplate
 from arenascope.cli.shell import ShellDoor
 from arenascope.cli.shell_control import ShellController
 from arenascope.commands.framework.command import Controller, Door
@@ -33,4 +31,3 @@ RESIDENCIES: list[type[Residency]] = [PagemapResidency, KeptResidency, HoleResid
 CONTROLLERS: list[type[Controller]] = [GdbController, LldbController, ShellController]
 METERS: list[type[Meter]] = [Unseen, Progress]
 TYPES: list[type[TypeSource]] = [TypesByEngine]
-LIBRARIES: list[type[Library]] = [ByTemplate]

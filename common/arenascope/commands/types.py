@@ -83,12 +83,12 @@ def _named_type(session: Session, rows: Sequence[TypeRow], name: str, with_value
     if not with_values and called:
         return NamedType(called)
     values = values_of(session, named) if named is not None else None
-    if named is None or named.layouts is None or values is None:
+    if named is None or values is None:
         if with_values:
             raise NoTypeError("the program's types are not known here", "containers tells why")
         raise _unknown(name, rows, _like(name, _all_names(rows)))
     types = types_called(named, _plain(name))
-    written = sorted({named.layouts.types.text(each.type) for each in types})
+    written = sorted({named.types.text(each.type) for each in types})
     if with_values and len(types) == 1:
         with session.meter("reading values", named.blocks.bytes) as meter:
             found = objects_of(named, values, types[0], meter)
@@ -135,7 +135,7 @@ def _all_names(rows: Sequence[TypeRow]) -> Iterator[str]:
 
 
 def _structs(named: NamedBlocks) -> Iterator[str]:
-    known = named.layouts.types.known() if named.layouts is not None else ()
+    known = named.types.known()
     return (facts.name for _, facts in known if facts.form == "struct" and not facts.name.startswith("std::"))
 
 

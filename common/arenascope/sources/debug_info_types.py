@@ -7,7 +7,10 @@ command. Code that follows pointers (`blocks/declared/`) asks for few types, onc
 
 from __future__ import annotations
 
-from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Protocol, Sequence
+from typing import TYPE_CHECKING, Iterator, Literal, Mapping, NamedTuple, Optional, Protocol, Sequence
+
+if TYPE_CHECKING:
+    from ..engine import EngineTypes
 
 Form = Literal[
     "struct",
@@ -141,7 +144,11 @@ class Local(NamedTuple):
 
 
 class TypeSource(Protocol):
-    """A debugger's knowledge of a program's types."""
+    """What is known of a program's types."""
+
+    @property
+    def engine(self) -> Optional[EngineTypes]:
+        """Returns what follows these types; None if nothing is read."""
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
         """Returns, by address, the variable that each of these lies in, including static ones of files and functions.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Optional, Protocol
 
 if TYPE_CHECKING:
-    from .layouts import TypeTable
+    from .type_table import TypeTable
 
 
 class Text(NamedTuple):

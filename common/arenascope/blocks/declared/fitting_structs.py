@@ -7,19 +7,14 @@ than a few that fit alike none is told: that would say nothing.
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Mapping, Optional, Protocol, Sequence
+from typing import Iterable, Mapping, Optional, Protocol, Sequence
 
+from ...engine import TracedBlocks
 from ...session.session import Session
 from ...sources.debug_info_types import TypeSource
 from ..graph.blocks import LiveBlocks
-from ..recognise.module_memory import ground_of
-from .claims import CONTAINER, EXACT
-from .containers import LIBRARIES
-from .layouts import Layouts, TypeTable, Vtables
-from .memory_reader import MemoryReader
-from .named_blocks import ANY, NOBODY, At, NamedBlocks, NameNumbers
-from .object_words import ObjectWords
-from .rules import ProgramRules
+from .named_blocks import NamedBlocks
+from .type_table import TypeTable
 
 MOST = 3
 ROWS = 8
@@ -41,14 +36,13 @@ sigset_t sigval sockaddr sockaddr_in sockaddr_in6 sockaddr_storage sockaddr_un s
 statvfs sysinfo termios timespec timeval timezone tm tms ucontext_t ucred utsname winsize
 """
 """Structs of the system's headers, which a program declares with its own."""
-PROOF = At(NOBODY, CONTAINER, EXACT, "", proof=ANY)
 
 
 class StructsBySize:
     """Those of the program, by the chunk that malloc gives for one."""
 
     def __init__(self, session: Session, source: TypeSource) -> None:
-        self.types = TypeTable(source, session.memory.pointer_size)
+        self.types = TypeTable(source)
         self._systems = {*SYSTEMS.split()}
         self._by_chunk: dict[int, list[int]] = {}
         for each in source.structs(of_program=True):
@@ -87,7 +81,8 @@ def fitting_structs(
     debug information has named blocks."""
     results, source = session.block_results, session.target.types
     named = results.named
-    if named is None or source is None:
+    traced = named.traced if named is not None else None
+    if named is None or traced is None or source is None:
         return {}
     largest = sorted(rows, key=lambda row: -row.bytes)[:ROWS]
     sizes = {row.bytes // row.blocks: row for row in largest if _is_of_one_size(row, named.blocks)}
@@ -98,8 +93,9 @@ def fitting_structs(
     structs = results.structs
     likely = {size: structs.likely(size) for size in sizes}
     samples = _samples(named, {size: row.samples for size, row in sizes.items() if likely[size]}, among)
-    looked = _Looked(session, named, structs.types)
-    return {sizes[size].samples[0]: looked.fitting(likely[size], starts) for size, starts in samples.items()}
+    return {
+        sizes[size].samples[0]: _names(traced, structs.types, likely[size], starts) for size, starts in samples.items()
+    }
 
 
 def _is_of_one_size(row: Unnamed, blocks: LiveBlocks) -> bool:
@@ -121,39 +117,17 @@ def _samples(
     return {size: [*starts][:: max(1, len(starts) // SAMPLED)] for size, starts in found.items()}
 
 
-class _Looked:
-    """What blocks hold, by structs that they may be."""
-
-    def __init__(self, session: Session, named: NamedBlocks, types: TypeTable) -> None:
-        ground = ground_of(session)
-        self._types, self._layouts = types, Layouts(types, LIBRARIES)
-        reader = MemoryReader(session, named.blocks, ground)
-        self._traced = named.traced
-        vtables = Vtables(reader, types, ground.pages)
-        self.words = ObjectWords(reader, self._layouts, NameNumbers(self._layouts), vtables, rules=ProgramRules(types))
-
-    def fitting(self, structs: Sequence[int], samples: Sequence[int]) -> Sequence[str]:
-        """Of a sample that begins there: the names."""
-        proofs: dict[str, int] = {}
-        for each, (agreeing, proven) in zip(structs, self._look(structs, samples)):
-            # in the others words contradict the type: too many
-            if agreeing and FEWEST * agreeing >= len(samples):
-                name = self._types.text(each)
-                proofs[name] = max(proven, proofs.get(name, 0))
-        best = max(proofs.values(), default=0)
-        least = best / WORSE if 2 * best >= len(samples) else 0
-        names = sorted((each for each in proofs if proofs[each] >= least), key=lambda name: (-proofs[name], name))
-        if len(names) > MOST:
-            names = [each for each in names if proofs[each] > proofs[names[MOST]]]
-        return names
-
-    def _look(self, structs: Sequence[int], samples: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Of each, how many blocks do not contradict it, and how many pointers in these lead where they should."""
-        if self._traced is not None:
-            yield from self._traced.fitting(structs, samples)
-            return
-        for each in structs:
-            layout = self._layouts.of(each)
-            looks = [self.words.scan(layout, at, PROOF) for at in samples]
-            agreeing = [found for found, bad in looks if not bad]
-            yield len(agreeing), sum(map(len, agreeing))
+def _names(traced: TracedBlocks, types: TypeTable, structs: Sequence[int], samples: Sequence[int]) -> Sequence[str]:
+    """Of structs that blocks may be which begin there: those that do not contradict them."""
+    proofs: dict[str, int] = {}
+    for each, (agreeing, proven) in zip(structs, traced.fitting(structs, samples)):
+        # in the others words contradict the type: too many
+        if agreeing and FEWEST * agreeing >= len(samples):
+            name = types.text(each)
+            proofs[name] = max(proven, proofs.get(name, 0))
+    best = max(proofs.values(), default=0)
+    least = best / WORSE if 2 * best >= len(samples) else 0
+    names = sorted((each for each in proofs if proofs[each] >= least), key=lambda name: (-proofs[name], name))
+    if len(names) > MOST:
+        names = [each for each in names if proofs[each] > proofs[names[MOST]]]
+    return names

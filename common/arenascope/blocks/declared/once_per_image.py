@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from bisect import bisect_right
-from contextlib import contextmanager
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.meter import Meter
@@ -15,21 +13,16 @@ from ...sources.debug_info_types import TypedVariable, TypeSource, VariableFrame
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.target import Span, text_of
-from ...sources.types_by_engine import TypesByEngine
 from ..graph.blocks import live_blocks
 from ..graph.refs import ImageSearch, root_pointers
 from ..graph.roots import find_roots
 from ..recognise.module_memory import LoadedModules, ground_of
-from .claims import Library
-from .container_rows import ContainerRow, container_rows
-from .containers import LIBRARIES
-from .contents_by_layouts import ContentsByLayouts
-from .layouts import Layouts, TypeTable
+from .container_rows import ContainerRow
 from .memory_reader import MemoryReader
 from .named_blocks import NamedBlocks, StartVariable
 from .rules import doubts, made, rules_of
-from .traced import traced_blocks, traced_rows
-from .tracer import Tracer
+from .traced import name_by_engine, traced_rows
+from .type_table import TypeTable
 from .values import MemberValue, Values
 
 ASKED_AT_ONCE = 4096
@@ -39,41 +32,20 @@ FRAMES, MOST_OF_FRAME = 256, 1 << 12
 """In so many frames variables that were optimised out are looked for, by so many words of each."""
 
 
-def named_blocks(
-    search: ImageSearch, source: TypeSource, ground: LoadedModules, libraries: Sequence[Library] = LIBRARIES
-) -> NamedBlocks:
+def named_blocks(search: ImageSearch, source: TypeSource, ground: LoadedModules) -> NamedBlocks:
     """What the live blocks are by the program's own types. KeyboardInterrupt; UsageError for rules of the user's."""
     session, blocks = search.session, search.blocks
-    types = TypeTable(source, session.memory.pointer_size)
-    reader = MemoryReader(session, blocks, ground)
+    types = TypeTable(source)
     text = rules_of(session)
     rules = made(types, text)
-    layouts = Layouts(types, libraries, rules.pointers.keys())
-    engine = source.engine if isinstance(source, TypesByEngine) else None
-    with session.meter("following types", blocks.bytes) as meter, _nothing_collected():
-        starts = [*_starts(search, source, types, meter)]
-        if engine is not None:
-            found = traced_blocks(search, engine, starts, layouts=layouts, rules=rules, ground=ground, meter=meter)
-        else:
-            found = Tracer(reader, layouts, ground, rules).trace(starts, meter)
-            found.contents = ContentsByLayouts(layouts, reader)
-    reader.forget()
-    found.layouts, found.main_thread = layouts, session.target.pid
+    found = NamedBlocks(blocks, types)
+    with session.meter("following types", blocks.bytes) as meter:
+        if source.engine is not None:
+            name_by_engine(found, search, source.engine, [*_starts(search, source, types, meter)], rules, ground, meter)
+    found.main_thread = session.target.pid
     session.rules.read = [text.path] if text is not None else []
     session.rules.doubts = [*doubts(rules, text, found.contradicted)]
     return found
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Millions of claims are made, none of them in a circle: to look for these would take a quarter of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _starts(search: ImageSearch, source: TypeSource, types: TypeTable, meter: Meter) -> Iterator[StartVariable]:
@@ -178,7 +150,7 @@ def values_of(session: Session, named: NamedBlocks) -> Optional[Values]:
     found = session.block_results.values
     if found is None and named.contents is not None:
         ground = ground_of(session)
-        reader = MemoryReader(session, named.blocks, ground)
+        reader = MemoryReader(session)
         found = session.block_results.values = Values(reader, ground.constants, named.contents, session.memory.mark)
     return found
 
@@ -202,9 +174,7 @@ def containers_in(search: ImageSearch) -> list[ContainerRow]:
 
 def containers_of(session: Session, named: NamedBlocks) -> list[ContainerRow]:
     """Of blocks that have been named."""
-    if named.traced is not None:
-        return [*traced_rows(named.traced)]
-    return container_rows(named, MemoryReader(session, named.blocks, ground_of(session)))
+    return [*traced_rows(named.traced)] if named.traced is not None else []
 
 
 class BlockMember(NamedTuple):
@@ -220,13 +190,13 @@ def members_of(session: Session, named: NamedBlocks, user: int) -> Optional[Sequ
     """Of the block that begins there; None where its type is not known."""
     number = named.blocks.find(user)
     name = named.name_of(number) if number >= 0 and named.blocks.starts[number] == user else None
-    if name is None or name.type is None or named.layouts is None:
+    if name is None or name.type is None:
         return None
     values = values_of(session, named)
     if values is None:
         return None
     count = named.elements[number] if name.form == "array" else None
-    types = named.layouts.types
+    types = named.types
     return [
         BlockMember(each, each.address - user, types.text(each.type), _leads_to(session, named, each))
         for each in values.members(name.type, user + name.front, count)

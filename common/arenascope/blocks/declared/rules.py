@@ -6,7 +6,6 @@ import os
 import pkgutil
 import re
 from contextlib import suppress
-from operator import eq, ge, gt, le, lt, ne
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import UsageError
@@ -16,8 +15,7 @@ from ...session.session import Session
 from ...sources.debug_info_types import BitField, StructField
 from ...sources.elf.address_names import programs_of
 from ...sources.elf.sysroot import open_regular
-from .layouts import TypeTable
-from .memory_reader import MemoryReader
+from .type_table import TypeTable
 
 NONE = "none"
 """In place of a file: no rules at all."""
@@ -175,7 +173,7 @@ DEEPEST = 16
 UNREAD, CONTRADICTED = "rule-unread", "rule-contradicted"
 
 
-COMPARISONS = {"==": eq, "!=": ne, "<": lt, ">": gt, "<=": le, ">=": ge}
+COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 
 
 class Tag(NamedTuple):
@@ -184,21 +182,6 @@ class Tag(NamedTuple):
     bits: BitField
     sign: str
     value: int
-
-    def is_there(self, reader: MemoryReader, at: int) -> bool:
-        """Of the object that begins there."""
-        bits = self.bits
-        first, last = bits.offset // 8, (bits.offset + bits.size - 1) // 8
-        number = reader.number(at + first, last + 1 - first)
-        if number is None:
-            return False
-        shift = bits.offset % 8
-        if reader.byte_order == "big":
-            shift = 8 * (last + 1 - first) - shift - bits.size
-        number = number >> shift & ((1 << bits.size) - 1)
-        if bits.signed and number >> bits.size - 1:
-            number -= 1 << bits.size
-        return bool(COMPARISONS[self.sign](number, self.value))
 
 
 class PointerRule(NamedTuple):

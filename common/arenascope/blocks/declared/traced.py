@@ -12,25 +12,23 @@ from ..graph.refs import ImageSearch
 from ..recognise.module_memory import LoadedModules
 from .container_rows import ContainerRow, Elements
 from .contents import Nature, Text
-from .layouts import Layouts, TypeTable
 from .named_blocks import BlockName, Form, NamedBlocks, StartVariable
 from .rules import COMPARISONS, ProgramRules, Rule, Tag
+from .type_table import TypeTable
 
 FORMS: Sequence[Form] = get_args(Form)
-SIGNS = [*COMPARISONS]
 
 
-def traced_blocks(
+def name_by_engine(
+    found: NamedBlocks,
     search: ImageSearch,
     types: EngineTypes,
     starts: Sequence[StartVariable],
-    *,
-    layouts: Layouts,
     rules: ProgramRules,
     ground: LoadedModules,
     meter: Meter,
-) -> NamedBlocks:
-    """Names them. KeyboardInterrupt."""
+) -> None:
+    """Names blocks. KeyboardInterrupt."""
     session, blocks = search.session, search.blocks
     question = TypesQuestion()
     question.number(session.layout.align)
@@ -44,13 +42,11 @@ def traced_blocks(
         _add_start(question, start, session.memory.pointer_size, session.memory.byte_order)
     lines = _add_rules(question, rules)
     traced = TracedBlocks(blocks.engine, types, question, blocks.bytes, meter, session.target.stop_if_asked)
-    found = NamedBlocks(blocks, has_names=False)
     found.name, found.level, found.parent = traced.name, traced.level, traced.parent
     found.step, found.number, found.elements = traced.step, traced.number, traced.elements
     found.starts, found.traced = starts, traced
-    _read_names(traced.names(), found, lines, layouts)
-    found.contents = ContentsByEngine(layouts.types, traced)
-    return found
+    _read_names(traced.names(), found, lines)
+    found.contents = ContentsByEngine(found.types, traced)
 
 
 class ContentsByEngine:
@@ -156,12 +152,12 @@ def _add_rules(question: TypesQuestion, rules: ProgramRules) -> Sequence[Rule]:
 
 def _add_tag(question: TypesQuestion, of_target: int, tag: Tag) -> None:
     value = tag.value & (1 << 64) - 1
-    signed, sign = int(tag.bits.signed), SIGNS.index(tag.sign)
+    signed, sign = int(tag.bits.signed), COMPARISONS.index(tag.sign)
     for number in (of_target, tag.bits.offset, tag.bits.size, signed, sign, value):
         question.number(number)
 
 
-def _read_names(answer: TypesAnswer, found: NamedBlocks, lines: Sequence[Rule], layouts: Layouts) -> None:
+def _read_names(answer: TypesAnswer, found: NamedBlocks, lines: Sequence[Rule]) -> None:
     for _ in range(answer.number()):
         text, form, type, front = answer.string(), FORMS[answer.number()], answer.option(), answer.size()
         name = BlockName(text, form, type, front, words=bool(answer.number()))
@@ -177,5 +173,5 @@ def _read_names(answer: TypesAnswer, found: NamedBlocks, lines: Sequence[Rule], 
     for _ in range(answer.number()):
         number, facts = answer.number(), read_facts(answer)
         key = next((read_field(answer) for _ in range(answer.number())), None)
-        layouts.types.adopt(number, facts, key)
-    layouts.types.met = [answer.number() for _ in range(answer.number())]
+        found.types.adopt(number, facts, key)
+    found.types.met = [answer.number() for _ in range(answer.number())]

@@ -17,8 +17,8 @@ from ...base.class_names import named as readable
 from ...base.meter import Meter
 from ...sources.debug_info_types import BitField, TypeFacts
 from .contents import Contents
-from .layouts import DEEPEST
 from .named_blocks import NONE, BlockName, NamedBlocks
+from .type_table import DEEPEST
 from .values import PIECE, VTABLE, Value, Values
 
 MOST = 1 << 14

@@ -12,9 +12,9 @@ from typing import Iterator, Literal, NamedTuple, Optional, Union
 from ...base.printable import is_cut, is_plain, quoted
 from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
-from .claims import Reader
 from .contents import Contents, Text
-from .layouts import DEEPEST
+from .memory_reader import MemoryReader
+from .type_table import DEEPEST
 
 ValueForm = Literal["integer", "boolean", "enum", "character", "float", "text", "pointer", "elements", "none"]
 """A pointer's number is the address to which it leads, a container's how many elements it has; "none": it cannot be
@@ -63,7 +63,7 @@ class MemberValue(NamedTuple):
 class Values:
     """Of one image."""
 
-    def __init__(self, reader: Reader, constants: Memory, contents: Contents, mark: str) -> None:
+    def __init__(self, reader: MemoryReader, constants: Memory, contents: Contents, mark: str) -> None:
         """`constants`: memory together with what files have of it, as texts of a program are not in every core. `mark`:
         of the order of bytes, "<" or ">"."""
         self.reader, self._constants = reader, constants

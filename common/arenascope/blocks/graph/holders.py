@@ -178,7 +178,7 @@ class Paths:
 
     def _size(self, start: StartVariable) -> int:
         named = self._named
-        return named.layouts.types.facts(start.type).size if named is not None and named.layouts is not None else 0
+        return named.types.facts(start.type).size if named is not None else 0
 
     @cached_property
     def _starts(self) -> tuple[Sequence[int], Sequence[StartVariable]]:
@@ -190,7 +190,7 @@ class Paths:
 
     def _variable(self, ref: Ref) -> Optional[str]:
         named = self._named
-        if ref.address is None or named is None or named.layouts is None:
+        if ref.address is None or named is None:
             return None
         addresses, starts = self._starts
         at = bisect_right(addresses, ref.address) - 1
@@ -199,16 +199,16 @@ class Paths:
         address, start = addresses[at], starts[at]
         if ref.address >= address + self._size(start):
             return None
-        member = member_at(named.layouts.types.facts, start.type, ref.address - address) or ""
+        member = member_at(named.types.facts, start.type, ref.address - address) or ""
         dot = "." if member and member[0] != "[" else ""
         return f"{start_text(named, start)}{dot}{member}"
 
     def _member(self, named: NamedBlocks, number: int, offset: int) -> Optional[str]:
         """As it follows the way to its block; None where no member lies there."""
         name = named.name_of(number)
-        if name is None or name.type is None or named.layouts is None or offset < name.front:
+        if name is None or name.type is None or offset < name.front:
             return None
-        types = named.layouts.types
+        types = named.types
         if name.form != "array":
             member = member_at(types.facts, name.type, offset - name.front)
             if member and INNER.match(member):

@@ -242,8 +242,8 @@ class HoldingLocals:
 
     def _is_of(self, start: StartVariable, address: Optional[int], value: Optional[int]) -> bool:
         memory, named = self._search.session.memory, self._named
-        if start.address is not None and named is not None and named.layouts is not None:
-            size = named.layouts.types.facts(start.type).size
+        if start.address is not None and named is not None:
+            size = named.types.facts(start.type).size
             return address is not None and start.address <= address < start.address + size
         if address is not None:
             # a caller's registers lie on the stack of what it calls

@@ -67,9 +67,9 @@ class RefDetails:
     def field(self, ref: Ref) -> Optional[str]:
         """The member of the block's type in which the pointer lies, where debug information has that type."""
         named, name = declared_in(self._search), self.type_of(ref.block)
-        if named is None or named.layouts is None or name is None or ref.block is None or ref.offset is None:
+        if named is None or name is None or ref.block is None or ref.offset is None:
             return None
-        types, own = named.layouts.types, named.name_of(ref.block)
+        types, own = named.types, named.name_of(ref.block)
         if own is None or own.type is None or own.form not in ("object", "array"):
             # a class that a vtable tells
             whole = types.by_name(name)

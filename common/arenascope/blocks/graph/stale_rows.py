@@ -12,9 +12,9 @@ from ...sources.memory import Memory
 from ...sources.target import RegionIndex, Span
 from ..declared.claims import CONTAINER, VTABLE
 from ..declared.contents import Contents
-from ..declared.layouts import DEEPEST, NUMBERS
 from ..declared.named_blocks import BlockName, NamedBlocks
 from ..declared.once_per_image import declared_in
+from ..declared.type_table import DEEPEST, NUMBERS
 from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS, TABLE_WORDS, table_in
 from ..recognise.module_memory import fits, ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
