@@ -84,7 +84,6 @@ def test_a_variable_and_its_type(subject: Subject) -> None:
     assert target is not None
     facts = types.facts(target)
     assert (variable.name, variable.address, facts.name, facts.size) == ("first", address, "thing", 56)
-    assert types.facts(types.pointer_to(target)).target == target
 
 
 def of_core(core: Path) -> TypesByEngine:

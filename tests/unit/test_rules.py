@@ -59,26 +59,14 @@ class DeclaredTypes:
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
         return {}
 
-    def thread_variables(self) -> Sequence[TypedVariable]:
-        return ()
-
     def thread_locals(self) -> Sequence[ThreadLocal]:
         return ()
 
     def locals(self) -> Sequence[Local]:
         return ()
 
-    def classes_at(self, code: int) -> Sequence[int]:
-        return ()
-
-    def pointer_to(self, type: int) -> int:
-        return self.to(type)
-
     def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
         return iter(())
-
-    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
-        return ()
 
     def without(self) -> Sequence[str]:
         return ()

@@ -154,9 +154,6 @@ class TypeSource(Protocol):
         """Returns, by address, the variable that each of these lies in, including static ones of files and functions.
         Here and below, only modules whose file has the build-id in memory count."""
 
-    def thread_variables(self) -> Sequence[TypedVariable]:
-        """Returns every thread's own variables that have a type."""
-
     def thread_locals(self) -> Sequence[ThreadLocal]:
         """Returns threads' own variables, even if their place is not known: those whose name only one symbol has."""
 
@@ -171,19 +168,9 @@ class TypeSource(Protocol):
         """Finds a struct, union or enum, spelled as symbols and RTTI spell it. None if there is none, or two modules
         have different ones."""
 
-    def classes_at(self, code: int) -> Sequence[int]:
-        """Returns the class whose method the function that begins there is. Several if they have one name, as templates
-        of a function's lambdas do; none if not known."""
-
-    def pointer_to(self, type: int) -> int:
-        """Returns the type T* of T."""
-
     def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
         """Returns all named structs of all modules, or of the program's own file: slow. For questions that need all of
         them (container_of)."""
-
-    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
-        """Returns the structs of that size in the source file of the function at this address: quick."""
 
     def without(self) -> Sequence[str]:
         """Returns the files of loaded modules without debug information here, or with that of another build, each

@@ -142,10 +142,6 @@ class TypesByEngine:
                 plain = f"{function_name(function)}::{own}" if function and "::" not in plain else plain
             yield plain, type
 
-    def thread_variables(self) -> Sequence[TypedVariable]:
-        """Returns none: thread_locals() has them."""
-        return ()
-
     def thread_locals(self) -> Sequence[ThreadLocal]:
         symbols = self._target.thread_symbols()
         met = Counter((base, plain_name(symbol.text)) for base, symbol in symbols)
@@ -210,21 +206,10 @@ class TypesByEngine:
     def by_name(self, name: str) -> Optional[int]:
         return self._engine.ask("by_name", name).option() if self._engine is not None else None
 
-    def classes_at(self, code: int) -> Sequence[int]:
-        return self._engine.ask("classes_at", code).numbers() if self._engine is not None else ()
-
-    def pointer_to(self, type: int) -> int:
-        return self._engine.ask("pointer_to", type).number() if self._engine is not None else -1
-
     def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
         answer = self._engine.ask("structs", int(of_program)) if self._engine is not None else None
         while answer is not None and answer.has_more:
             yield SizedStruct(answer.number(), answer.size())
-
-    def structs_of_source_file(self, code: int, least: int, most: int) -> Sequence[int]:
-        if self._engine is None:
-            return ()
-        return self._engine.ask("structs_of_source_file", code, least, most).numbers()
 
     def without(self) -> Sequence[str]:
         described = {each.region.path for each in self._modules if each.size}

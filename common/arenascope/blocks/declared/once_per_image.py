@@ -49,7 +49,7 @@ def named_blocks(search: ImageSearch, source: TypeSource, ground: LoadedModules)
 
 
 def _starts(search: ImageSearch, source: TypeSource, types: TypeTable, meter: Meter) -> Iterator[StartVariable]:
-    variables = [*_variables(search, source, types), *source.thread_variables(), *_of_threads(search, source)]
+    variables = [*_variables(search, source, types), *_of_threads(search, source)]
     for each in dict.fromkeys(variables):
         yield StartVariable(each.name, each.type, each.address, tid=each.tid)
     words: dict[VariableFrame, tuple[int, ...]] = {}

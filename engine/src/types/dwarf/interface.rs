@@ -214,18 +214,6 @@ pub unsafe extern "C" fn arenascope_types_by_name(program: &Program, name: &Tabl
     })
 }
 
-/// Numbers of types.
-#[no_mangle]
-pub unsafe extern "C" fn arenascope_types_classes_at(program: &Program, code: u64, to: &mut [Given; 2]) -> i32 {
-    answered(to, |answer| program.classes_at(code)?.iter().try_for_each(|each| answer.number(i64::from(*each))))
-}
-
-/// The number of a type.
-#[no_mangle]
-pub unsafe extern "C" fn arenascope_types_pointer_to(program: &Program, of: i64, to: &mut [Given; 2]) -> i32 {
-    answered(to, |answer| answer.number(i64::from(program.pointer_to(number(of)?)?)))
-}
-
 /// Numbers of types, each with its size.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_types_structs(program: &Program, of_program: u64, to: &mut [Given; 2]) -> i32 {
@@ -234,21 +222,6 @@ pub unsafe extern "C" fn arenascope_types_structs(program: &Program, of_program:
             answer.number(i64::from(*of))?;
             answer.number(*size as i64)
         })
-    })
-}
-
-/// Numbers of types.
-#[no_mangle]
-pub unsafe extern "C" fn arenascope_types_structs_of_source_file(
-    program: &Program,
-    code: u64,
-    least: u64,
-    most: u64,
-    to: &mut [Given; 2],
-) -> i32 {
-    answered(to, |answer| {
-        let found = program.structs_of_source_file(code, least, most)?;
-        found.iter().try_for_each(|each| answer.number(i64::from(*each)))
     })
 }
 
