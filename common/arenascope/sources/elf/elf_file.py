@@ -410,14 +410,6 @@ def differ(inside: Optional[str], loaded: Optional[str]) -> bool:
     return loaded != inside if inside else len(loaded) >= BUILD_ID_DIGITS
 
 
-def has_debug_information(path: str) -> bool:
-    try:
-        with ElfFile(path) as file:
-            return any(each.name in INFORMATION for each in file.sections)
-    except (ArenascopeError, struct.error):
-        return False
-
-
 def proven_files(paths: Iterable[Optional[str]], build_id: Optional[str]) -> Iterator[ElfFile]:
     """Yields the files that have this build-id, or none, each open until the next is asked for."""
     for path in paths:
