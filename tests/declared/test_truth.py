@@ -54,6 +54,8 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Truth]:
     return look
 
 
+SHORTENED = ("struct host",)
+"""Allocated without all of their last member."""
 LATER = ("idioms.libc++", "idioms.rs", "pool.split")
 EACH = [
     pytest.param(f"{name}.{level}", marks=pytest.mark.full if name in LATER or level != "O2" else ())
@@ -91,7 +93,7 @@ def fits(block: Expected, size: int) -> bool:
         return block.size > size
     if block.array:
         return not block.size % size or not (block.size - COUNT_IN_FRONT) % size
-    return block.size == size
+    return block.size == size or (block.type in SHORTENED and block.size < size)
 
 
 @pytest.mark.full

@@ -18,7 +18,7 @@ from ...base.meter import Meter
 from ...sources.debug_info_types import BitField, TypeFacts
 from .contents import Contents
 from .named_blocks import NONE, BlockName, NamedBlocks
-from .type_table import DEEPEST
+from .type_table import DEEPEST, TypeTable
 from .values import PIECE, VTABLE, Value, Values
 
 MOST = 1 << 14
@@ -141,6 +141,12 @@ class Called(NamedTuple):
     type: int
     blocks: Optional[frozenset[int]] = None
     """Only what lies in blocks of these names, by number; None: the type's objects, wherever they lie."""
+    whole: Optional[int] = None
+    """The type is what objects of this one begin with, where some were allocated without all of their last member."""
+
+    @property
+    def types(self) -> set[int]:
+        return {self.type} if self.whole is None else {self.type, self.whole}
 
 
 def types_called(named: NamedBlocks, wanted: str) -> list[Called]:
@@ -160,7 +166,8 @@ def types_called(named: NamedBlocks, wanted: str) -> list[Called]:
         # what is called after its container ("std::string body") is no more than these blocks, and so are plain numbers
         own = {type for type in of_blocks if types.facts(type).form == "struct"}
         own = {type for type in own if wanted in _spellings(types.facts(type).name)}
-        return [Called(type, None if type in own else frozenset(of_blocks[type])) for type in of_blocks]
+        called = [Called(type, None if type in own else frozenset(of_blocks[type])) for type in of_blocks]
+        return _shortened(types, called) or called
     exact, short = [], []
     for type, facts in types.known():
         if facts.form == "struct" and facts.size:
@@ -170,6 +177,20 @@ def types_called(named: NamedBlocks, wanted: str) -> list[Called]:
             elif any(each.endswith(f"::{wanted}") for each in names):
                 short.append(Called(type))
     return exact or short
+
+
+def _shortened(types: TypeTable, called: Sequence[Called]) -> list[Called]:
+    """Both as one, where objects of one type are as long as their text needs; otherwise none."""
+    if len(called) != 2:
+        return []
+    short, whole = sorted(each.type for each in called)
+    begins, ends = types.facts(short).fields[:-1], {*types.facts(whole).fields}
+    return [Called(short, whole=whole)] if short < 0 <= whole and begins and {*begins} < ends else []
+
+
+def _ends_in_union(types: TypeTable, struct: int) -> bool:
+    last = max(types.facts(struct).fields, key=lambda each: each.offset)
+    return types.facts(last.type).form == "union"
 
 
 def _spellings(text: str) -> set[str]:
@@ -182,13 +203,13 @@ def objects_of(named: NamedBlocks, values: Values, called: Called, meter: Meter)
     """None where no block has such an object for certain. KeyboardInterrupt."""
     assert named.contents is not None
     type, contents = called.type, named.contents
-    uses = _uses(named, contents, type)
+    uses = _uses(named, contents, called.types)
     wanted = called.blocks if called.blocks is not None else uses.keys()
     numbers = {number: each for number, each in uses.items() if each.offsets and number in wanted}
     if not numbers:
         return None
     is_text = called.blocks is not None and values.is_letter(type)
-    table = _Texts(named, values, type) if is_text else _Table(contents, values, type)
+    table = _Texts(named, values, type) if is_text else _Table(contents, values, called)
     used: set[int] = set()
     blocks = objects = 0
 
@@ -220,30 +241,30 @@ def objects_of(named: NamedBlocks, values: Values, called: Called, meter: Meter)
     return TypeValues(text, objects, blocks, columns=table.columns, names=names) if objects else None
 
 
-def _uses(named: NamedBlocks, contents: Contents, type: int) -> dict[int, _Use]:
+def _uses(named: NamedBlocks, contents: Contents, wanted: set[int]) -> dict[int, _Use]:
     """By the numbers of names. An object that was destroyed, while something still knows of it, has no values."""
     uses = {}
     for number, name in enumerate(named.names):
         if name.type is not None and name.form in ("object", "array") and (name.words or name.form == "array"):
-            offsets = tuple(islice(_within(contents, name.type, type, 0), MOST_PLACES))
+            offsets = tuple(islice(_within(contents, name.type, wanted, 0), MOST_PLACES))
             uses[number] = _Use(name, contents.types.facts(name.type).size, offsets)
     return uses
 
 
-def _within(contents: Contents, whole: int, type: int, offset: int, depth: int = 0) -> Iterator[int]:
-    """Where objects of a type lie in one of another. Of a union nobody knows which member there is."""
-    if whole == type:
+def _within(contents: Contents, whole: int, wanted: set[int], offset: int, depth: int = 0) -> Iterator[int]:
+    """Where objects of wanted types lie in one of another. Of a union nobody knows which member there is."""
+    if whole in wanted:
         yield offset
         return
     facts = contents.types.facts(whole)
     if facts.form == "struct" and depth < DEEPEST and not contents.nature(whole).is_container:
         for each in facts.fields:
-            yield from _within(contents, each.type, type, offset + each.offset, depth=depth + 1)
+            yield from _within(contents, each.type, wanted, offset + each.offset, depth=depth + 1)
     elif facts.form == "array" and facts.target is not None and depth < DEEPEST:
         size = contents.types.facts(facts.target).size
-        if next(_within(contents, facts.target, type, 0, depth=depth + 1), None) is not None:
+        if next(_within(contents, facts.target, wanted, 0, depth=depth + 1), None) is not None:
             for number in range(min(facts.length or 0, MOST_PLACES)):
-                yield from _within(contents, facts.target, type, offset + number * size, depth=depth + 1)
+                yield from _within(contents, facts.target, wanted, offset + number * size, depth=depth + 1)
 
 
 class _Texts:
@@ -271,8 +292,9 @@ class _Texts:
 class _Table:
     """The members of a type, and their values."""
 
-    def __init__(self, contents: Contents, values: Values, type: int) -> None:
+    def __init__(self, contents: Contents, values: Values, called: Called) -> None:
         self._contents, self._types, self._values = contents, contents.types, values
+        type = called.type
         self.size = self._types.facts(type).size
         self._numbers: list[Column] = []
         """Those that are read all at once."""
@@ -282,6 +304,9 @@ class _Table:
             islice(self._members(type, MemberPlace("", 0, type), 0), MOST_MEMBERS), key=lambda each: each.offset
         )
         self.columns = []
+        if called.whole is not None and _ends_in_union(self._types, called.whole):
+            # where some have the text that all of the others end with nobody knows which member there is
+            places = [each for each in places if each.offset < self.size]
         for place in places:
             facts = self._types.facts(place.type)
             column = Column(place, facts, readable(self._types.text(place.type)).name, self._form(facts))
@@ -309,7 +334,7 @@ class _Table:
                 step = "" if each.is_base or each.name.startswith("_M_") else each.name
                 inner = MemberPlace(at.inner(step), at.offset + each.offset, each.type)
                 # a node's links, a control block's counts and what leads to a vtable are no values of the program's
-                if (type >= 0 or not each.name) and not each.name.startswith(VTABLE):
+                if (type >= 0 or facts.language or not each.name) and not each.name.startswith(VTABLE):
                     yield from self._members(each.type, inner, depth + 1)
 
     def _has_value(self, type: int, facts: TypeFacts) -> bool:

@@ -12,7 +12,7 @@ use super::containers::{libcxx, libstdcxx};
 use super::memory::Memory;
 use crate::failure::{push, Result};
 use crate::image::Span;
-use crate::types::facts::{Facts, Field, Form, TypeId, TypeSource};
+use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
 use crate::types::spelling::parts_of;
 
 /// So far members of members are looked into.
@@ -163,7 +163,9 @@ pub struct TypeTable {
     known: RefCell<HashMap<TypeId, Rc<Facts>>>,
     /// Those in the order in which they were met.
     met: RefCell<Vec<TypeId>>,
-    made: RefCell<HashMap<(Rc<str>, u64), TypeId>>,
+    /// By name, size, and what it is a part of.
+    made: RefCell<HashMap<(Rc<str>, u64, Option<TypeId>), TypeId>>,
+    shortened: RefCell<HashMap<TypeId, Option<TypeId>>>,
     keys: RefCell<HashMap<TypeId, Field>>,
     names: RefCell<HashMap<Box<str>, Option<TypeId>>>,
 }
@@ -177,6 +179,7 @@ impl TypeTable {
             known: RefCell::default(),
             met: RefCell::default(),
             made: RefCell::default(),
+            shortened: RefCell::default(),
             keys: RefCell::default(),
             names: RefCell::default(),
         }
@@ -256,14 +259,14 @@ impl TypeTable {
             return self.source.pointer_to(of);
         }
         let name = format!("{} *", self.facts(of)?.name);
-        self.make(Facts { target: Some(of), ..Facts::new(&name, Form::Pointer, self.word) })
+        self.make(Facts { target: Some(of), ..Facts::new(&name, Form::Pointer, self.word) }, None)
     }
 
     /// A struct that debug information does not have, or not under a name that can be found: the node of a map. The same
     /// number for the same name and size. `key`: where it has what its container finds it by, if no other element can
     /// have the same.
     pub fn made_up(&self, name: &str, size: u64, fields: Vec<Field>, key: Option<Field>) -> Result<TypeId> {
-        let made = self.make(Facts { fields, ..Facts::new(name, Form::Struct, size) })?;
+        let made = self.make(Facts { fields, ..Facts::new(name, Form::Struct, size) }, None)?;
         if let Some(key) = key {
             self.keys.borrow_mut().insert(made, key);
         }
@@ -275,8 +278,52 @@ impl TypeTable {
         self.keys.borrow().get(&of).cloned()
     }
 
-    fn make(&self, facts: Facts) -> Result<TypeId> {
-        let key = (facts.name.clone(), facts.size);
+    /// A struct of C whose last member is text, as it is where it was allocated for a shorter one: `malloc(offsetof(struct
+    /// entry, name) + length + 1)`. It ends with characters, and has no size of its own beyond what lies before these.
+    pub fn shortened(&self, of: TypeId) -> Result<Option<TypeId>> {
+        if let Some(known) = self.shortened.borrow().get(&of) {
+            return Ok(*known);
+        }
+        let facts = self.facts(of)?;
+        let mut found = None;
+        let last = facts.fields.iter().max_by_key(|field| field.offset);
+        if let (Form::Struct, Language::C, Some(last)) = (facts.form, facts.language, last) {
+            let is_behind = facts.bits.iter().any(|bits| bits.offset / 8 >= last.offset);
+            if let (Some(character), false) = (self.character(last.of)?, is_behind || last.offset == 0) {
+                let name = format!("{}[]", self.facts(character)?.name);
+                let text = self.make(Facts { target: Some(character), ..Facts::new(&name, Form::Array, 0) }, None)?;
+                let mut fields: Vec<_> = facts.fields.iter().filter(|each| *each != last).cloned().collect();
+                fields.push(Field { of: text, ..last.clone() });
+                let short = Facts { fields, size: last.offset, bits: facts.bits.clone(), ..Facts::clone(&facts) };
+                found = Some(self.make(short, Some(of))?);
+            }
+        }
+        self.shortened.borrow_mut().insert(of, found);
+        Ok(found)
+    }
+
+    /// The type of the characters that a member has: an array of them, or a union with one.
+    fn character(&self, of: TypeId) -> Result<Option<TypeId>> {
+        let facts = self.facts(of)?;
+        match (facts.form, facts.target) {
+            (Form::Array, Some(element)) if facts.length.is_some() => {
+                let element_facts = self.facts(element)?;
+                Ok((element_facts.form == Form::Character && element_facts.size == 1).then_some(element))
+            }
+            (Form::Union, _) => {
+                for each in &facts.fields {
+                    if self.facts(each.of)?.form == Form::Array {
+                        return self.character(each.of);
+                    }
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn make(&self, facts: Facts, part_of: Option<TypeId>) -> Result<TypeId> {
+        let key = (facts.name.clone(), facts.size, part_of);
         let mut made = self.made.borrow_mut();
         if let Some(known) = made.get(&key) {
             return Ok(*known);

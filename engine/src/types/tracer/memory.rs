@@ -18,6 +18,8 @@ const MOST_ELEMENTS: u64 = 1 << 24;
 const NULL_PAGE: u64 = 4096;
 /// Bytes that lie before a string's characters at most, for its length and flags.
 const LARGEST_HEADER: u64 = 17;
+/// Bytes of a text at the end of a struct.
+const LONGEST_TEXT: u64 = 1 << 14;
 
 /// What a vtable says of the object that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -277,6 +279,20 @@ impl<'a> Memory<'a> {
         let (block, _) = self.before(value)?;
         let header = value - self.start(block);
         (header % 2 == 1 && header <= LARGEST_HEADER && header < self.room(block)).then_some(block)
+    }
+
+    /// Whether a block is as large as malloc makes it for the text that it ends with, which begins at `offset`.
+    pub fn ends_with_text(&self, block: u32, offset: u64) -> Result<bool> {
+        let most = self.room(block).saturating_sub(offset).min(LONGEST_TEXT);
+        let mut text = filled(most as usize, 0)?;
+        if !self.bytes(self.start(block).wrapping_add(offset), &mut text) {
+            return Ok(false);
+        }
+        let Some(length) = text.iter().position(|byte| *byte == 0).filter(|length| *length > 0) else {
+            return Ok(false);
+        };
+        let is_text = text[..length].iter().all(|byte| *byte >= b' ' && *byte != 0x7f);
+        Ok(is_text && self.fits(block, offset + length as u64 + 1))
     }
 
     /// Bytes of a pointer.

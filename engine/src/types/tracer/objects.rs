@@ -429,7 +429,7 @@ impl<'a> Objects<'a> {
             return Ok(0);
         }
         if room < size {
-            return Ok(1);
+            return self.shortened(slot, target, block, at, found);
         }
         if proves {
             if at.proof == Proof::Any {
@@ -451,6 +451,36 @@ impl<'a> Objects<'a> {
             self.larger(slot, target, value, block, at, layout, place)?
         };
         push(found, claimed)?;
+        Ok(0)
+    }
+
+    /// A pointer to a block that is too small for its type: right where the type ends with text, and the block with less.
+    fn shortened(
+        &mut self,
+        slot: &Slot,
+        target: TypeId,
+        block: u32,
+        at: &At,
+        found: &mut Vec<Claimed>,
+    ) -> Result<u64> {
+        let Some(short) = self.types.shortened(target)? else { return Ok(1) };
+        let layout = self.layouts.of(short)?;
+        if self.memory.room(block) <= layout.size {
+            return Ok(1);
+        }
+        let fits = self.memory.ends_with_text(block, layout.size)?;
+        if at.proof != Proof::None {
+            if fits {
+                push(found, self.claim(at.plain, block, NONE, at, slot, 0)?)?;
+            }
+            return Ok(0);
+        }
+        let Some(right) = self.proofs(&layout, self.memory.start(block), Proof::Typed, 0)? else { return Ok(1) };
+        if fits || right || !at.may_be_unset {
+            let name = self.names.object(short)?;
+            let level = if fits || right { at.plain } else { Strength::Weak };
+            push(found, self.claim(level, block, name, at, slot, 0)?)?;
+        }
         Ok(0)
     }
 

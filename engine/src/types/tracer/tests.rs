@@ -1019,6 +1019,26 @@ fn a_struct_with_its_own_text_behind_it_has_a_tail() {
 }
 
 #[test]
+fn a_struct_may_be_as_long_as_its_text_needs() {
+    for (language, text, name) in
+        [(Language::C, &b"as long as this"[..], "host"), (Language::C, b"no", ""), (Language::CPlusPlus, b"other", "")]
+    {
+        let mut program = Program::new();
+        let types = program.types.clone();
+        let own = types.array(types.number("char", Form::Character, 1), Some(50));
+        let host = types.structure("host", 72, &[]);
+        types.set(host, &[("next", 0, types.to(host)), ("expires", 8, program.long), ("name", 16, own)]);
+        types.change(host, |facts| facts.language = language);
+        // the last one has room for a longer text than it has
+        let last = program.malloc(if text == b"no" { 56 } else { 16 + text.len() as u64 + 1 }, &[0, 17]);
+        program.heap.put_bytes(last + 16, text);
+        program.variable("first", types.to(host), &[last]);
+        let found = program.trace();
+        assert_eq!((found.sure(last), found.is_certain(last)), (name, !name.is_empty()), "{language:?}");
+    }
+}
+
+#[test]
 fn characters_in_a_union_have_to_be_the_only_ones() {
     for (larger, form) in [(0, Some(NameForm::Union)), (16, None)] {
         let mut program = Program::new();
