@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional
+from itertools import compress, groupby
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.pins import Typed
 from ..base.meter import Meter, metered
-from ..base.model import ArenaHeader, Gap, Heap, Kind, MmappedBlock
-from ..glibc.sweep import blocks
+from ..base.model import ArenaHeader, ChunkRun, Gap, Heap, Kind, MmappedBlock
+from ..glibc.chunk import masked
+from ..glibc.sweep import blocks, free_chunks
 from ..session.session import Session
 from ..sources.target import Span
 from .recognise.all_recognisers import NONE, Catalogue
@@ -56,21 +58,70 @@ class NamedLiveBlocks:
 
     def sweep(self, header: ArenaHeader, heap: Heap, meter: Meter) -> Iterator[Typed]:
         """Every chunk and gap of a heap in address order."""
-        session, starts, before = self._session, self.blocks.starts, self._session.layout.header
-        span = self.span(heap)
-        number = span.start
-        for piece in metered(session.sweep(header, heap), meter):
+        for piece in metered(self._session.sweep(header, heap), meter):
+            if isinstance(piece, Gap):
+                yield piece.address, piece.bytes, piece.kind, NONE
+            else:
+                yield from self._chunks(piece)
+
+    def stretches(self, header: ArenaHeader, heap: Heap, meter: Meter) -> Iterator[Typed]:
+        """The same, but neighbours in use that are of one kind as one."""
+        for piece in metered(self._session.sweep(header, heap), meter):
             if isinstance(piece, Gap):
                 yield piece.address, piece.bytes, piece.kind, NONE
                 continue
-            for chunk, size, state in blocks(piece, session.listed):
-                user, kind = chunk + before, NONE
-                if state == "used":
-                    while number < span.stop and starts[number] < user:
-                        number += 1
-                    is_block = number < span.stop and starts[number] == user
-                    kind = self.numbers[number] if is_block else self.caches.get(user, NONE)
-                yield chunk, size, state, kind
+            others = self._not_blocks(piece)
+            used = list(self._used(piece, others))
+            # there may be chunks that are no blocks for other reasons
+            if all(sum(self.blocks.sizes[each.start : each.stop]) == size for each, size in used):
+                yield from self._grouped(others, used)
+            else:
+                yield from self._chunks(piece)
+
+    def _chunks(self, run: ChunkRun) -> Iterator[Typed]:
+        starts, before = self.blocks.starts, self._session.layout.header
+        number = bisect_left(starts, run.address)
+        for chunk, size, state in blocks(run, self._session.listed):
+            user, kind = chunk + before, NONE
+            if state == "used":
+                while number < len(starts) and starts[number] < user:
+                    number += 1
+                is_block = number < len(starts) and starts[number] == user
+                kind = self.numbers[number] if is_block else self.caches.get(user, NONE)
+            yield chunk, size, state, kind
+
+    def _not_blocks(self, run: ChunkRun) -> list[Typed]:
+        """A run's chunks that are free, in a list or a thread cache itself, in address order, and what ends the run."""
+        session, end = self._session, run.address + run.bytes
+        found = {chunk: (chunk, size, "free", NONE) for chunk, size in free_chunks(run)}
+        for index, chunk in run.marks:
+            if chunk in session.listed and chunk not in found:
+                found[chunk] = chunk, masked(run.raws[index]), session.listed[chunk], NONE
+        for user, kind in self.caches.items():
+            chunk = user - session.layout.header
+            if run.address <= chunk < end and chunk not in found:
+                found[chunk] = chunk, session.chunk_size(user), "used", kind
+        return [*sorted(found.values()), (end, 0, "", NONE)]
+
+    def _used(self, run: ChunkRun, others: Sequence[Typed]) -> Iterator[tuple[range, int]]:
+        """The blocks in front of each of the others, by their numbers, and the bytes that these must have."""
+        starts, before, at = self.blocks.starts, self._session.layout.header, run.address
+        for chunk, size, _, _ in others:
+            yield range(bisect_left(starts, at + before), bisect_left(starts, chunk + before)), max(0, chunk - at)
+            at = chunk + size
+
+    def _grouped(self, others: Sequence[Typed], used: Sequence[tuple[range, int]]) -> Iterator[Typed]:
+        starts, before = self.blocks.starts, self._session.layout.header
+        for other, (numbers, _) in zip(others, used):
+            first = numbers.start
+            for kind, group in groupby(self.numbers[first : numbers.stop]):
+                following = first + sum(1 for _ in group)
+                chunk = starts[first] - before
+                end = starts[following] - before if following < numbers.stop else other[0]
+                yield chunk, end - chunk, "used", kind
+                first = following
+            if other[1]:
+                yield other
 
 
 WEAK = ("size", "zeros", "pointers", "text")
@@ -136,13 +187,19 @@ class Index:
         if number != NONE:
             self.kinds[number] = kind
 
-    def of_kinds(self, kinds: set[int], mapped: bool = False) -> Iterator[Known]:
-        """The blocks that are of one of these, in address order; those served by mmap, if these are wanted, too."""
-        left_out = () if mapped else self._mapped
-        for number in [number for number, kind in enumerate(self.kinds) if kind in kinds]:
-            user = self._starts[number]
-            if user not in left_out:
-                yield user, self._usable(number), self.kinds[number]
+    def of_kinds(self, kinds: set[int]) -> Iterator[Known]:
+        """The blocks that are of one of these, in address order, without those served by mmap."""
+        chosen = bytearray(map(kinds.__contains__, self.kinds))
+        starts, usables = self.rows_of(chosen)
+        for user, usable, kind in zip(starts, usables, compress(self.kinds, chosen)):
+            if user not in self._mapped:
+                yield user, usable, kind
+
+    def rows_of(self, chosen: bytearray) -> tuple[array[int], array[int]]:
+        """Where the chosen blocks begin, of all by their numbers, and what is usable of each."""
+        starts = array("Q", compress(self._starts, chosen))
+        places, odd = zip(starts, compress(self._blocks.ends, chosen)), -self._word
+        return starts, array("Q", [end - start + 1 & odd for start, end in places])
 
     def counts(self) -> Counter[int]:
         """How many blocks each kind has."""

@@ -10,6 +10,7 @@ import re
 from array import array
 from collections import Counter, deque
 from heapq import merge
+from operator import add
 from typing import Callable, Container, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.class_names import APART
@@ -32,8 +33,8 @@ HOLDER = 4096
 """So much of a block of objects that keep others."""
 OBJECT = 512
 """So much of an object that is a block: what its type has a place for lies in front."""
-Row = tuple[int, int]
-"""Where a block, or what it is for, begins, and what is usable of it."""
+Rows = tuple["array[int]", "array[int]"]
+"""Where blocks, or what they are for, begin, in order, and what is usable of each."""
 
 
 class BlockWords(NamedTuple):
@@ -53,11 +54,9 @@ class Searched(NamedTuple):
     blocks: Sequence[Span]
 
 
-def words_to(
-    engine: EngineImage, rows: Sequence[Row], where: Searched, meter: Meter, past: Sequence[int] = (0,)
-) -> BlockWords:
-    """Those that lead to the beginnings of these, or so far past them. `rows` are in order."""
-    starts, sizes = array("Q", [start for start, _ in rows]), array("Q", [usable for _, usable in rows])
+def words_to(engine: EngineImage, rows: Rows, where: Searched, meter: Meter, past: Sequence[int] = (0,)) -> BlockWords:
+    """Those that lead to the beginnings of these, or so far past them."""
+    starts, sizes = rows
     table = engine.beside(starts, array("Q", [start + max(past) for start in starts]), sizes)
     addresses, usables, bases, targets = (array("Q") for _ in range(4))
     arenas = len(where.arenas)
@@ -71,14 +70,21 @@ def words_to(
     return BlockWords(Selection(engine, Places(addresses, usables, bases)), addresses, bases, targets)
 
 
-def _rows(index: Index, kinds: set[int], fronts: Sequence[int] = ()) -> list[Row]:
+def _rows(index: Index, kinds: set[int], fronts: Sequence[int] = ()) -> Rows:
     """The blocks of these kinds, and what they are for, so far behind their beginnings."""
-    every = {user: usable for user, usable, _ in index.of_kinds(kinds, mapped=True)}
-    for user, usable in list(every.items()) if fronts else ():
+    rows = index.rows_of(bytearray(map(kinds.__contains__, index.kinds)))
+    if not fronts:
+        return rows
+    every = dict(zip(*rows))
+    for user, usable in zip(*rows):
         front = index.front(user)
         if front:
             every[user + front] = usable - front
-    return sorted(every.items())
+    return _in_order(every)
+
+
+def _in_order(usables: Mapping[int, int]) -> Rows:
+    return array("Q", sorted(usables)), array("Q", [usables[start] for start in sorted(usables)])
 
 
 def name_bodies(
@@ -86,12 +92,12 @@ def name_bodies(
 ) -> Iterator[tuple[int, Kind]]:
     """What to call blocks of which nothing certain is known, by their addresses."""
     weak = {number for number in range(len(kinds)) if index.is_weak(number)}
-    rows = _rows(index, weak, index.fronts)
-    if not rows:
-        return
     holders = {number for number, kind in enumerate(kinds) if kind.name in keeper.holders}
     blocks = [Span(user, user + min(usable, HOLDER)) for user, usable, _ in index.of_kinds(holders)]
     where = Searched(list(_arenas(session)) if keeper.apart else (), blocks)
+    rows = _rows(index, weak, index.fronts) if any(where) else None
+    if rows is None or not rows[0]:
+        return
     with session.meter("looking into objects", sum(each.bytes for part in where for each in part)) as meter:
         found = words_to(engine, rows, where, meter, keeper.past)
     told, names = array("i", [NONE]) * len(found.targets), list[Kind]()
@@ -112,7 +118,7 @@ def name_keys_of_objects(
     """Tables of keys of what objects have as their __dict__, by the type of these. Other dicts say nothing."""
     tables = {number for number, kind in enumerate(kinds) if kind == DICT_KEYS}
     rows = _rows(index, tables)
-    if not rows:
+    if not rows[0]:
         return
     own = {number for number, kind in enumerate(kinds) if kind.kind == "python"} - tables
     objects = [Span(user, user + min(usable, OBJECT)) for user, usable, _ in index.of_kinds(own)]
@@ -124,7 +130,7 @@ def name_keys_of_objects(
             for some in python.dicts(to_tables.words)
             for each in some
         }
-        to_dicts = words_to(engine, [(start, 0) for start in sorted(dicts)], where, meter)
+        to_dicts = words_to(engine, _in_order(dict.fromkeys(dicts, 0)), where, meter)
     told: dict[int, Kind] = {}
     doubtful = set()
     for numbers, kind in python.keys(to_dicts.words):
@@ -290,10 +296,9 @@ class HolderWords:
     def likely(self, areas: Sequence[Area], meter: Meter) -> Iterator[list[int]]:
         """Of each area the indices of words, after its links, that lead to blocks which holders can name."""
         weak = {number for number in range(len(self._kinds)) if self._index.is_weak(number)}
-        rows, word = _rows(self._index, weak, self._index.fronts), self._session.layout.word
-        starts = array("Q", [start for start, _ in rows])
-        ends = array("Q", map(sum, rows)) if self._leads_inside else starts
-        table = self._engine.beside(starts, ends, array("Q", [usable for _, usable in rows]))
+        (starts, usables), word = _rows(self._index, weak, self._index.fronts), self._session.layout.word
+        ends = array("Q", map(add, starts, usables)) if self._leads_inside else starts
+        table = self._engine.beside(starts, ends, usables)
         spans = [Span(each.start + each.links, each.start + max(each.bytes, each.links)) for each in areas]
         hits = ((span, address) for address, value, _, span in table.pointers(spans, meter) if not value % word)
         following = next(hits, None)

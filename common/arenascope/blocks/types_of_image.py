@@ -232,7 +232,7 @@ def with_guesses(session: Session, rows: Sequence[TypeRow]) -> list[TypeRow]:
 
 def holdings_of(session: Session, live: NamedLiveBlocks, present: InMemory) -> Holdings:
     with session.meter("judging types", sum(heap.bytes for _, heap in live.heaps)) as meter:
-        holdings = held_back(session, present, lambda header, heap: live.sweep(header, heap, meter))
+        holdings = held_back(session, present, lambda header, heap: live.stretches(header, heap, meter))
     mmapped = [(block, kind) for block, kind in live.mmapped() if kind != NONE]
     in_memory = pages_of(session, [block for block, _ in mmapped])
     for (block, kind), pages in zip(mmapped, in_memory):

@@ -297,8 +297,11 @@ class Catalogue:
         for number, name in enumerate(CONTENTS):
             if name in KINDS:
                 fill(kinds, places_of(number, contents), self.plain(KINDS[name]))
-        for block in places_of(NONE & 0xFFFFFFFF, kinds):
-            kinds[block] = self.by_size(usables[block])
+        rest = places_of(NONE & 0xFFFFFFFF, kinds)
+        sizes = array("Q", map(usables.__getitem__, rest))
+        by_size = {size: self.by_size(size) for size in {*sizes}}
+        for block, size in zip(rest, sizes):
+            kinds[block] = by_size[size]
         return BlockKinds(kinds, has_table)
 
     def _behind(self, engine: EngineImage, fronts: Mapping[int, Front], kinds: array[int]) -> dict[int, InFront]:
