@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from doors import GDB, Core, Door, Image, Live, give_up
-from lldb_door import NEWEST_LLDB, Lldb
+from lldb_door import NEWEST_LLDB
 from looks import opened
 from marks import in_full
 from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
-from test_names import IN_PIECES, WHOLE, names_in
+from test_names import names_in
 from test_truth import ARGUMENTS, LEVELS
 
 pytestmark = pytest.mark.xdist_group("declared truth")
@@ -38,8 +38,6 @@ def rows(door: Door, image: Image) -> list[Row]:
 )
 def test_types(name: str, door: Door, tmp_path: Path) -> None:
     """All hangs of static variables but in orders and idioms.cc."""
-    if isinstance(door, Lldb) and door.version < WHOLE and name in (*IN_PIECES, "idioms.cc.O2"):
-        pytest.skip("LLDB does not know functions in two pieces")
     sited = Sited(PROGRAMS / name, tmp_path, *ARGUMENTS[name.rpartition(".")[0]])
     try:
         image = Live(sited.pid, sited.program)

@@ -40,14 +40,6 @@ LEAST = {
     "server": Least(0.94, 0.98, by_type=0.94),
 }
 """By type or, in C, by the member that leads there."""
-LESS: Mapping[str, Sequence[str]] = {
-    # Rust's enums are no types of C++
-    "lldb": ("idioms.rs",),
-}
-"""Where a door cannot know as much: there no share is asked for."""
-IN_PIECES = ("pool.O2", "pool.split.O2", "orders.O2")
-"""Of functions that these hang of the unlikely parts lie elsewhere: LLDB does not know such functions before WHOLE."""
-WHOLE = 19
 SHORT = {"orders": "O1"}
 """The builds of `make test`."""
 BUILDS = [
@@ -105,10 +97,6 @@ def test_no_name_is_wrong(standing: Standing, door: Door, tmp_path: Path) -> Non
         names = names_in(door, image, tmp_path)
         found = compare({address: name for address, (name, _) in names.items()}, standing.expected, standing.sizes)
         assert found.wrong == []
-        if standing.program in LESS.get(door.name.partition("-")[0], ()):
-            continue
-        if isinstance(door, Lldb) and door.version < WHOLE and image.program.name in IN_PIECES:
-            continue
         least = LEAST[standing.program]
         assert found.typed + found.by_field >= least.named
         assert found.typed >= least.by_type
