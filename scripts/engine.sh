@@ -75,7 +75,7 @@ case ${1:-} in
         missing=()
         if cargo fmt --version >/dev/null 2>&1; then cargo fmt --check; else missing+=(rustfmt); fi
         if cargo clippy --version >/dev/null 2>&1; then
-            cargo clippy --quiet --locked --all-targets -- -D warnings
+            cargo clippy --quiet --locked --all-targets --all-features -- -D warnings
         else
             missing+=(clippy)
         fi

@@ -8,6 +8,8 @@
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 pub mod blocks;
+#[cfg(feature = "broken")]
+mod broken;
 pub mod contents;
 pub mod dominators;
 pub mod edges;
@@ -117,6 +119,7 @@ fn boxed<T>(made: T) -> *mut T {
 }
 
 /// SAFETY: it was made by `boxed`, and nobody uses it any more; or it is null.
+#[cfg_attr(feature = "broken", track_caller)]
 unsafe fn close<T>(made: *mut T) {
     if !made.is_null() {
         guarded(|| {
@@ -126,7 +129,10 @@ unsafe fn close<T>(made: *mut T) {
     }
 }
 
+#[cfg_attr(feature = "broken", track_caller)]
 fn guarded(work: impl FnOnce() -> Result<()>) -> i32 {
+    #[cfg(feature = "broken")]
+    let work = broken::instead_of(work);
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => OK,
         Ok(Err(Failure::Stopped)) => STOPPED,

@@ -140,6 +140,7 @@ impl Answer {
 }
 
 /// SAFETY: as of the functions for C.
+#[cfg_attr(feature = "broken", track_caller)]
 pub(in crate::types) unsafe fn answered(to: &mut [Given; 2], work: impl FnOnce(&mut Answer) -> Result<()>) -> i32 {
     guarded(|| {
         let mut answer = Answer::default();
