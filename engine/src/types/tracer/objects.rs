@@ -455,14 +455,7 @@ impl<'a> Objects<'a> {
     }
 
     /// A pointer to a block that is too small for its type: right where the type ends with text, and the block with less.
-    fn shortened(
-        &mut self,
-        slot: &Slot,
-        target: TypeId,
-        block: u32,
-        at: &At,
-        found: &mut Vec<Claimed>,
-    ) -> Result<u64> {
+    fn shortened(&mut self, slot: &Slot, target: TypeId, block: u32, at: &At, found: &mut Vec<Claimed>) -> Result<u64> {
         let Some(short) = self.types.shortened(target)? else { return Ok(1) };
         let layout = self.layouts.of(short)?;
         if self.memory.room(block) <= layout.size {
