@@ -156,6 +156,9 @@ impl FlatType {
     }
 }
 
+/// A type that is made up, by name, size, and what it is a part of.
+type MadeUp = (Rc<str>, u64, Option<TypeId>);
+
 /// Types by number: a source's, and those that containers make up, which have negative numbers.
 pub struct TypeTable {
     source: Box<dyn TypeSource>,
@@ -163,8 +166,7 @@ pub struct TypeTable {
     known: RefCell<HashMap<TypeId, Rc<Facts>>>,
     /// Those in the order in which they were met.
     met: RefCell<Vec<TypeId>>,
-    /// By name, size, and what it is a part of.
-    made: RefCell<HashMap<(Rc<str>, u64, Option<TypeId>), TypeId>>,
+    made: RefCell<HashMap<MadeUp, TypeId>>,
     shortened: RefCell<HashMap<TypeId, Option<TypeId>>>,
     keys: RefCell<HashMap<TypeId, Field>>,
     names: RefCell<HashMap<Box<str>, Option<TypeId>>>,
