@@ -171,7 +171,10 @@ class Index:
         return number, 0
 
     def _usable(self, number: int) -> int:
-        return self._blocks.ends[number] - self._starts[number] + 1 & -self._word
+        return self._usable_between(self._starts[number], self._blocks.ends[number])
+
+    def _usable_between(self, start: int, end: int) -> int:
+        return end - start + 1 & -self._word
 
     def block(self, user: int) -> Optional[IndexedBlock]:
         """The block that begins there, or of which what it is for does, after its allocator's header."""
@@ -189,17 +192,15 @@ class Index:
 
     def of_kinds(self, kinds: set[int]) -> Iterator[Known]:
         """The blocks that are of one of these, in address order, without those served by mmap."""
-        chosen = bytearray(map(kinds.__contains__, self.kinds))
-        starts, usables = self.rows_of(chosen)
-        for user, usable, kind in zip(starts, usables, compress(self.kinds, chosen)):
+        for user, usable, kind in zip(*self.rows_of(kinds), filter(kinds.__contains__, self.kinds)):
             if user not in self._mapped:
                 yield user, usable, kind
 
-    def rows_of(self, chosen: bytearray) -> tuple[array[int], array[int]]:
-        """Where the chosen blocks begin, of all by their numbers, and what is usable of each."""
-        starts = array("Q", compress(self._starts, chosen))
-        places, odd = zip(starts, compress(self._blocks.ends, chosen)), -self._word
-        return starts, array("Q", [end - start + 1 & odd for start, end in places])
+    def rows_of(self, kinds: set[int]) -> tuple[array[int], array[int]]:
+        """Where all blocks of these kinds begin, in order, and what is usable of each."""
+        chosen = bytearray(map(kinds.__contains__, self.kinds))
+        starts, ends = (array("Q", compress(each, chosen)) for each in (self._starts, self._blocks.ends))
+        return starts, array("Q", map(self._usable_between, starts, ends))
 
     def counts(self) -> Counter[int]:
         """How many blocks each kind has."""

@@ -72,7 +72,7 @@ def words_to(engine: EngineImage, rows: Rows, where: Searched, meter: Meter, pas
 
 def _rows(index: Index, kinds: set[int], fronts: Sequence[int] = ()) -> Rows:
     """The blocks of these kinds, and what they are for, so far behind their beginnings."""
-    rows = index.rows_of(bytearray(map(kinds.__contains__, index.kinds)))
+    rows = index.rows_of(kinds)
     if not fronts:
         return rows
     every = dict(zip(*rows))

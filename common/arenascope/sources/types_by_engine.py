@@ -232,8 +232,11 @@ class TypesByEngine:
         return self._engine
 
     def forget(self) -> None:
-        """Lets go of the files, also where circles of references keep this object; it reads them again if asked."""
+        """Lets go of the files, also where circles of references keep this object. If it is asked again it reads them
+        again, and numbers types anew."""
         vars(self).pop("_engine", None)
+        self._facts.clear()
+        self._variables.clear()
 
     @cached_property
     def _engine(self) -> Optional[EngineTypes]:
