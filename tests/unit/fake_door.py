@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from fake_target import FakeTarget
 from schemas import valid
@@ -14,7 +13,6 @@ from arenascope.base.errors import UsageError
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import Controller, execute
 from arenascope.present.shared_text.text import Style
-from arenascope.session import session
 from arenascope.session.session import Session
 from arenascope.sources.target import Target
 
@@ -65,26 +63,6 @@ def a_chunk(target: FakeTarget) -> str:
     """The address of some chunk, for a command that wants one."""
     heaps = next(iter(Session(target).heaps.values()), ())
     return f"{heaps[0].address + 64:#x}" if heaps else "0x1000"
-
-
-@contextmanager
-def located_once() -> Iterator[None]:
-    """Several commands at an image that stays as it is: malloc is found in it, which is most of the work, once."""
-    here: dict[str, Any] = vars(session)
-    locate, found = here["locate"], {}
-
-    def remembered(target: Any, memory: Any, libc: int, trail: Any = None) -> Any:
-        if trail is not None:
-            return locate(target, memory, libc, trail)
-        if (id(target), libc) not in found:
-            found[id(target), libc] = locate(target, memory, libc)
-        return found[id(target), libc]
-
-    here["locate"] = remembered
-    try:
-        yield
-    finally:
-        here["locate"] = locate
 
 
 def run_text(target: FakeTarget, command: str, *words: str) -> str:

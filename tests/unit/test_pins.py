@@ -1,96 +1,13 @@
-"""heap pins on built heaps: every figure against a toy that frees the block, and what is shown of them."""
+"""What heap pins shows of blocks in the way (their figures: test_pins_rules.py, and debuggers/test_pins.py)."""
 
 from __future__ import annotations
 
-import random
 import re
-from typing import Union
 
-import pytest
 from fake_door import run_json, run_text
-from heap_mixtures import everything, random_image
-from heapbuilder import EACH_ROW, HeapImage, Row
-from marks import full_after
-from toy_malloc import compare
+from heapbuilder import HeapImage
 
 from arenascope.present.shared_text.text import NO_HEAP
-
-WITH_CHAINS = [
-    "2.17-64",
-    "2.22-64",
-    "2.23-64",
-    "2.26-i386",
-    "2.31-arm",
-    "2.35-64",
-    "2.36-64",
-    "2.41-64",
-    "2.43-64",
-    "2.43-s390x",
-]
-
-
-def tuned(image: HeapImage, rng: random.Random) -> HeapImage:
-    image.mp["trim_threshold"] = rng.choice((0, 0x8000, 0x20000, 0x40000))
-    image.mp["top_pad"] = rng.choice((0, 0x1000, 0x20000))
-    return image
-
-
-def chain(row: Union[Row, str], seed: int) -> HeapImage:
-    """Arenas of several heaps: wholly free ones, ones full to the end, ones whose last block is all that they hold."""
-    rng = random.Random(f"chain {seed}")
-    image = tuned(HeapImage(row, seed=seed), rng)
-    row = image.row
-    for number in (1, 2, 3):
-        arena = image.thread(number).arena
-        for _ in range(rng.randrange(1, 4)):
-            shape = rng.choice(("empty", "end", "full", "mixed"))
-            if shape == "full":
-                # nearly all of heap_max: too little is free after it for heap_trim to come back to this heap
-                arena.used(image.heap_max - 16 * row.page_size)
-            elif shape == "end":
-                arena.free(0x12000)
-                arena.used(rng.choice((row.minsize, 0x200)))
-            elif shape == "mixed":
-                arena.mix(12)
-                if row.has_fastbins:
-                    arena.fast(row.minsize)
-            remainders = ["unsorted", "bin", *(["fast"] if row.has_fastbins else [])]
-            left = rng.choice((None, row.minsize, 3 * row.minsize, 2 * row.minsize + row.max_fast // 2))
-            remainder = rng.choice(remainders)
-            if remainder == "fast" and (left is None or left > row.max_fast):
-                remainder = "unsorted"
-            arena.new_heap(left=left, remainder=remainder)
-        arena.free(rng.choice((0x400, 0x12000)))
-        for _ in range(rng.randrange(3)):
-            arena.used(row.minsize)
-            if row.has_fastbins and rng.random() < 0.3:
-                arena.fast(row.minsize)
-    return image
-
-
-@pytest.mark.parametrize("row", EACH_ROW, ids=str)
-def test_everything_on_every_row(row: Row) -> None:
-    assert compare(everything(row, trim_threshold=0x10000, top_pad=0))["pins"]
-
-
-@pytest.mark.parametrize("row", WITH_CHAINS)
-@pytest.mark.parametrize("seed", full_after(1, range(6)))
-def test_random_heaps(row: str, seed: int) -> None:
-    compare(tuned(random_image(row, seed), random.Random(seed)))
-
-
-@pytest.mark.parametrize("row", full_after(4, WITH_CHAINS))
-def test_chains_of_heaps(row: str) -> None:
-    found = [compare(chain(row, seed)) for seed in range(12)]
-    # all of it was among them
-    pins = [pin for document in found for pin in document["pins"]]
-    assert {pin["reason"] for pin in pins} == {"top", "between"}
-    assert any(step[0] == "munmap" for pin in pins for step in pin["ranges"])
-    assert any(document["pending"] for document in found)
-    assert any(document["together"] for document in found)
-
-
-# what is shown
 
 
 def between(count: int) -> HeapImage:

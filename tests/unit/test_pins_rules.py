@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from fake_door import run_json
 from heapbuilder import HeapImage
-from toy_malloc import EVERY, compare
+
+EVERY = ("--own", "--ranges", "--limit", "0")
 
 
 def thread_top(row: str, **mp: int) -> tuple[HeapImage, int]:
@@ -21,8 +24,15 @@ def thread_top(row: str, **mp: int) -> tuple[HeapImage, int]:
     return image, top.end - free.address
 
 
+def pins_of(image: HeapImage) -> list[dict[str, Any]]:
+    document = run_json(image.target(), "pins", *EVERY)
+    assert document["complete"], document["problems"]
+    pins: list[dict[str, Any]] = document["pins"]
+    return pins
+
+
 def released(image: HeapImage) -> int:
-    pins = [pin for pin in run_json(image.target(), "pins", *EVERY)["pins"] if pin["by"] == "free"]
+    pins = [pin for pin in pins_of(image) if pin["by"] == "free"]
     assert len(pins) <= 1
     return pins[0]["releases_bytes"] if pins else 0
 
@@ -78,7 +88,7 @@ def test_coming_back_to_a_full_heap(below: int, fast: int, size: int, pad: int, 
     arena.used(size)
     arena.new_heap(left=row.minsize)
     heap = arena.segments[-1].floor - arena.segments[-1].base
-    pins = [(pin["by"], pin["releases_bytes"]) for pin in compare(image)["pins"] if pin["bytes"] == size]
+    pins = [(pin["by"], pin["releases_bytes"]) for pin in pins_of(image) if pin["bytes"] == size]
     assert [pin for pin in pins if pin[0] == "free"] == ([("free", heap)] if goes else [])
 
 
@@ -88,7 +98,7 @@ def test_the_break(threshold: int) -> None:
     image.main.used(0x100)
     free = image.main.free(0x1F000)
     image.main.used(0x500)
-    (pin,) = compare(image)["pins"]
+    (pin,) = pins_of(image)
     top = image.truth.main.top
     assert top is not None
     assert (pin["arena"], pin["reason"]) == (0, "top")
