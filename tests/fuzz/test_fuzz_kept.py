@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import snapshot_damage
 from forked import Run, door
 from subjects import Subject
 from test_fuzz import LONG, today
-from test_fuzz_files import RAW, Failure, check, fuzz
+from test_fuzz_files import RAW, Failure, check, damaged, fuzz
 
 SHORT = 40
 SNAPSHOTS = 5
@@ -39,7 +38,7 @@ class Kept:
             document = {**self.snapshot, "taken": self.snapshot["taken"] + 60 * number}
             whole = json.dumps(document).encode()
             path = self.moments / f"{number}.json"
-            files[path] = snapshot_damage.damaged(rng, document) if rng.random() < 0.5 else whole
+            files[path] = damaged(rng, document) if rng.random() < 0.5 else whole
         words = ["trend", str(self.moments), *rng.choice(([], [], ["--html", str(self.page)], ["--until", "1G"]))]
         if rng.random() < 0.5:
             words = [*words, "--json"]

@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from prepared import Written
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources.elf.elf_file import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
@@ -50,13 +49,22 @@ def a_thread(sve=b"", **changed):
     return Thread(registers, sets, mask=0x200, inner_tid=7, inner_pid=5, errno_at=ERRNO, errno=11)
 
 
-class Alone(Written):
+class Alone:
     """A processor and a kernel that know just this much. Whatever lies below the stack pointer is lost."""
 
     def __init__(self, thread, steps):
         frames = PROCESSOR.frames(thread, GADGETS)
-        super().__init__(StackLayout(frames, thread, thread.registers["sp"], steps, URG).prepared())
-        assert self.end <= TOP
+        self.ready = StackLayout(frames, thread, thread.registers["sp"], steps, URG).prepared()
+        self.base, data = self.ready.block
+        self.memory = bytearray(data)
+        self.log = []
+        assert self.base + len(data) <= TOP
+
+    def read(self, at, size):
+        assert at >= self.base
+        found = bytes(self.memory[at - self.base : at - self.base + size])
+        assert len(found) == size
+        return found
 
     def records(self, frame):
         records, at = {}, frame + RECORDS_AT
