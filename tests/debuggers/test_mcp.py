@@ -15,8 +15,8 @@ from applying import lives_on
 from lifetimes import dies_with_us
 from looks import ROOT, plain_environment
 from schemas import valid
-from secret_bytes import Secret, leaked_in, libraries_of, secrets_of
 from subjects import Subject
+from test_redaction import Secret, leaked_in, libraries_of, secrets_of
 
 from arenascope.present.json_documents.schemas import schemas
 

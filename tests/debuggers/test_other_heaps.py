@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from allocator_looks import BUILD_SECONDS, Looks, build, check_beside, serving
 from looks import complaints, give_up
 from schemas import problem_ids
+from test_other_allocators import BUILD_SECONDS, Looks, build, check_beside, serving
 
 pytestmark = pytest.mark.full
 WAITS = """

@@ -12,8 +12,8 @@ from typing import NamedTuple, Optional, Sequence
 import pytest
 from looks import ROOT, give_up
 from marks import full_after
-from replaced import build as build_replaced
 from subjects import Subject
+from test_other_files import build as build_replaced
 
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources.core.core_image import CoreImage

@@ -9,14 +9,67 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Iterable
 
 import pytest
-from looks import give_up
+from lifetimes import dies_with_us
+from looks import ROOT, give_up, plain_environment
 from schemas import valid
-from scraped import COMMAND, ENVIRONMENT, Serving, arenascope, parse_openmetrics, parse_text, samples
 from subjects import Subject
+
+pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+__all__ = ["COMMAND", "ENVIRONMENT", "Serving", "arenascope", "parse_openmetrics", "parse_text", "samples"]
+ENVIRONMENT = plain_environment()
+COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
+
+
+def arenascope(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=100, env=ENVIRONMENT)
+
+
+def samples(families: Iterable) -> dict[tuple[str, str], float]:
+    """(metric, its own label, or the process's name): value."""
+    found = {}
+    for sample in (sample for family in families for sample in family.samples):
+        own = next((value for name, value in sample.labels.items() if name not in ("pid", "name")), None)
+        found[sample.name, own or sample.labels["name"]] = sample.value
+    return found
+
+
+class Serving:
+    """arenascope metrics PID --listen, and what it answers."""
+
+    def __init__(self, pid: int, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, "metrics", str(pid), "--listen", "0", *words],
+            text=True,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            preexec_fn=dies_with_us(),
+        )
+        self.port = int(re.search(r"127\.0\.0\.1:(\d+)/metrics", self.process.stderr.readline()).group(1))
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGINT)
+        said = self.process.communicate(timeout=20)[1]
+        assert (self.process.returncode, said) == (130, "arenascope: stopped\n")
+
+    def get(self, path: str = "/metrics") -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
+            return answer.read().decode()
+
+    def samples(self) -> dict[tuple[str, str], float]:
+        return samples(parse_text(self.get()))
 
 
 def test_open_metrics_say_what_the_report_says() -> None:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 from marks import in_full
 from partial import look
-from replaced import NAMES, OTHER_FILES, Replaced, build
 from schemas import valid
+from test_other_files import NAMES, OTHER_FILES, Replaced, build
 
 from arenascope.base.errors import TargetError
 from arenascope.sources.core.core_image import CoreImage

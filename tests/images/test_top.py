@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allocator_looks import library
 from marks import in_full
 from schemas import valid
 from subjects import await_parked
+from test_other_allocators import library
 
 from arenascope.cli import top
 from arenascope.session.header_look import HeaderLook, HeaderReader

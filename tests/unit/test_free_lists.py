@@ -9,8 +9,7 @@ from fake_target import FakeTarget
 from heap_mixtures import everything
 from heapbuilder import HeapImage
 from marks import in_full
-from wounds_arenas import ARENAS
-from wounds_lists import LISTS
+from test_damage import ARENAS, LISTS
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.engine import FollowedLists, ListStart
