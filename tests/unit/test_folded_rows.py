@@ -10,7 +10,7 @@ import pytest
 from arenascope.analysis.pins import Totals, TypeRow
 from arenascope.base.model import Kind
 from arenascope.present.screens.types import lines
-from arenascope.present.shared_text.text import FEW_ROWS, Style, worth_a_row
+from arenascope.present.shared_text.text import FEW_ROWS, Style
 
 LARGE, SMALL = 12, 30
 
@@ -37,20 +37,6 @@ def told(
     )
 
 
-@pytest.mark.parametrize(
-    ("sizes", "limit", "shown"),
-    [
-        ([100] * LARGE + [1] * SMALL, 40, LARGE),
-        ([100] * LARGE + [1] * SMALL, 11, 11),
-        ([100] * LARGE + [1] * SMALL, 0, LARGE + SMALL),
-        ([1000, *[1] * SMALL], 40, FEW_ROWS),
-        ([1] * FEW_ROWS, 40, FEW_ROWS),
-    ],
-)
-def test_rows_below_a_hundredth_are_not_shown(sizes: list[int], limit: int, shown: int) -> None:
-    assert worth_a_row(sizes, sum(sizes), limit) == shown
-
-
 @pytest.mark.parametrize(("limit", "fold"), [(40, True), (0, True), (40, False)])
 def test_the_blocks_of_all_rows_sum_up(limit: int, fold: bool) -> None:
     sizes = [100] * LARGE + [1] * SMALL
@@ -63,20 +49,6 @@ def test_the_blocks_of_all_rows_sum_up(limit: int, fold: bool) -> None:
     said = told(Style(), rows, totals, limit, fold=fold)
     counted = [re.split(r"  +", line)[1] for line in said if re.match(r"t\d+  |\d+ other", line)]
     assert sum(int(each) for each in counted) == blocks
-
-
-@pytest.mark.parametrize(
-    ("width", "bars", "share"), [(0, True, True), (63, True, True), (62, False, True), (36, False, False)]
-)
-def test_bars_go_before_any_figure(width: int, bars: bool, share: bool) -> None:
-    rows = [
-        TypeRow(Kind(name, "c++"), at, blocks=1, bytes=size, resident=size, holds_back=None, samples=[16])
-        for at, (name, size) in enumerate((("much", 900), ("little", 100)))
-    ]
-    totals = Totals(2, 1000, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
-    said = "\n".join(told(Style(width=width), rows, totals, limit=0, fold=False))
-    assert ("█" * 5 in said) is bars
-    assert ("90.0%" in said) is share
 
 
 @pytest.mark.parametrize(("by", "first"), [("bytes", 12), ("blocks", FEW_ROWS), ("holds-back", 14)])
@@ -98,11 +70,3 @@ def test_rows_are_folded_by_what_they_are_in_order_of(by: str, first: int) -> No
     said = told(Style(), rows, totals, 40, fold=True, by=by)
     assert [line.split()[0] for line in said if re.match(r"t\d+  ", line)] == [f"t{at}" for at in range(first)]
     assert [line.split()[0] for line in said if " other types " in line] == [str(len(rows) - first)]
-
-
-@pytest.mark.parametrize(("by", "kept"), [("holds-back", "holds back"), ("bytes", "blocks")])
-def test_what_rows_are_in_order_of_stays_on_a_narrow_terminal(by: str, kept: str) -> None:
-    rows = [TypeRow(Kind("name" * 9, "c++"), 0, blocks=1, bytes=1 << 20, resident=1, holds_back=1 << 19, samples=[16])]
-    totals = Totals(1, 1 << 20, used=0, mmapped=0, bookkeeping=0, foreign=0, damaged=0)
-    headers = told(Style(width=68), rows, totals, 40, fold=True, by=by)[2]
-    assert [title for title in ("holds back", "blocks") if title in headers] == [kept]

@@ -12,12 +12,12 @@ import pytest
 
 from arenascope.base.meter import Unseen
 from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, Marks, SpanMark
-from arenascope.blocks.graph.edges import Further, Graph, lumps, with_more
+from arenascope.blocks.graph.edges import Graph, lumps
 from arenascope.blocks.graph.holders import costs_of_each
 from arenascope.blocks.graph.leads import Lead, main_holders
 from arenascope.blocks.graph.refs import Seed
 from arenascope.blocks.graph.returns import by_kind
-from arenascope.engine import ENCODINGS, EdgeTable, EngineImage, places_of, sum_at
+from arenascope.engine import ENCODINGS, EdgeTable, EngineImage
 from arenascope.sources.target import MemoryPiece, Span
 
 AT = 0x7F0000400000
@@ -175,14 +175,6 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
             assert all(any(edge >> FLAGS == each for node in nodes for edge in edges[node]) for each in below)
 
 
-def test_where_a_number_stands_and_what_is_there() -> None:
-    rng = random.Random(1)
-    for value, code in ((0, "B"), (2, "B"), (-1, "i"), (48, "Q")):
-        values = array(code, [rng.choice((value, 1, 7)) for _ in range(rng.randrange(300))])
-        assert [*places_of(value, values)] == [at for at, each in enumerate(values) if each == value]
-    assert sum_at(array("Q", [1 << 40, 2, 3]), array("I", [0, 2, 2])) == (1 << 40) + 6
-
-
 def test_who_holds_what_alone_and_with_others() -> None:
     """Against every owner followed by itself."""
     met = 0
@@ -222,21 +214,6 @@ def test_who_holds_what_alone_and_with_others() -> None:
             # some others may have been met first
             assert size == sum(sizes[block] for block in range(count) if leading[block] == {*group}) or len(group) >= 8
     assert met > 100
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_some_pointers_more(seed: int) -> None:
-    rng = random.Random(seed)
-    count = rng.randrange(1, 30)
-    of = [[rng.randrange(count) << FLAGS for _ in range(rng.choice((0, 1, 2, 5)))] for _ in range(count)]
-    more = [Further(rng.randrange(count), rng.randrange(count) << FLAGS) for _ in range(rng.choice((0, 1, 40)))]
-    old, new = Seed(0, 16, 0), Seed(1, 32, 0)
-    expected = [sorted([*each, *(edge for source, edge in more if source == block)]) for block, each in enumerate(of)]
-    graph = graph_of(of, [old])
-    found = with_more(graph, [new], more)
-    assert [sorted(found.of(block)) for block in range(count)] == expected
-    assert found.seeds == [old, new]
-    assert graph.seeds == [old]
 
 
 def test_who_leads_to_a_trifle_is_not_named() -> None:
@@ -298,10 +275,3 @@ def test_what_one_costs_is_told_of_any_depth() -> None:
     assert set(costs_of_each(above, [7] * deep, [16] * deep)) == {16}
     by_turns = costs_of_each(above, [at % 2 for at in range(deep)], [16] * deep)
     assert by_turns.tolist() == [32] * (deep - 1) + [16]
-
-
-def test_what_many_kinds_keep_is_not_told() -> None:
-    """Of blocks that are each of another kind, below each other."""
-    deep = 5000
-    assert by_kind(range(-1, deep - 1), range(deep), [16] * deep) is None
-    assert by_kind(range(-1, deep - 1), [7] * deep, [16] * deep) == {7: 16 * deep}

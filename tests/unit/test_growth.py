@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import pytest
 
+from arenascope.analysis.diff import compare
 from arenascope.analysis.trend import growth, what_they_show
 from arenascope.present.screens.report import growth_sentence
 
@@ -49,3 +50,15 @@ def test_cores_do_not_tell_how_far_apart_they_are(more: int) -> None:
     assert said.figures["seconds"] is None
     assert growth_sentence(said)
     assert what_they_show(said) is None
+
+
+def test_nothing_is_derived_from_arenas_that_were_not_read() -> None:
+    """Half of them were at the second moment: what is in use and free did not fall by what the others have."""
+    moments: list[dict[str, Any]] = []
+    for parts in ({"live": 30, "returnable": 5, "scraps": 2, "files": 3}, {"live": 1, "unread": 36, "files": 3}):
+        rows = [{"part": part, "bytes": size << 20} for part, size in parts.items()]
+        moments.append({"report": {"rss_bytes": 40 << 20, "parts": rows, "measure": "resident"}})
+    changes = {each.name: each.change for each in compare(*moments).parts}
+    assert changes["live"] is changes["returnable"] is changes["scraps"] is None
+    assert changes["unread"] == 36 << 20
+    assert "files" not in changes

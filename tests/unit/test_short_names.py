@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from arenascope.base.class_names import type_words, with_short_names
-from arenascope.commands.framework.command import Answer
-from arenascope.present.shared_text.text import Style, shortened_name, table
 
 STRING = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>"
 MAP = (
@@ -14,7 +12,6 @@ MAP = (
     f"std::allocator<std::pair<{STRING} const, std::vector<double, std::allocator<double>>>>>"
 )
 SHORT = "std::map<std::string, std::vector<double>>"
-WIDTH = 400
 
 
 @pytest.mark.parametrize(
@@ -66,37 +63,3 @@ def test_a_name_is_short(long: str, short: str) -> None:
 )
 def test_a_block_that_only_its_holder_tells_of_is_named_in_words(name: str, words: str) -> None:
     assert type_words(name) == words
-
-
-def test_screens_have_short_names_and_documents_whole_ones() -> None:
-    style = Style(width=WIDTH)
-    rows = table(style, ["whose", "holds"], [[MAP, "1"], ["x", "2"]], names=(0,))
-    answer = Answer({"name": MAP}, [f"{MAP} holds most", *rows])
-    said = "".join(answer.text(style))
-    assert SHORT in said.splitlines()[0]
-    assert "allocator" not in said
-    # the columns are as wide as what is shown
-    assert max(map(len, said.splitlines()[1:])) < len(SHORT) + 10
-    assert answer.found == {"name": MAP}
-
-
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("0x5641 _out.file._read_ptr (char[] of _FILE._read_ptr)", "0x5641 _out.file._read_ptr"),
-        ("0x5641 out.ptr (char[] of _FILE._read_ptr)", "0x5641 out.ptr (char[] o…_ptr)"),
-        ("0x5641 table.rows (std::function<void ()> and a tail)", "0x5641 table.rows (std::fu…ail)"),
-        ("0x5641 a_long_table.of_all_its_rows (Row)", "0x5641 a_long_table.of_…ts_rows"),
-        ("void (*)(int, std::string, std::string)", "void (*)(int, std::…::string)"),
-        ("a_long_name_of_a_result ()", "a_long_na…sult"),
-    ],
-)
-def test_what_stands_behind_a_name_is_cut_by_itself(name: str, short: str) -> None:
-    """Its end is not the name's."""
-    assert shortened_name(name, len(short)) == short
-
-
-@pytest.mark.parametrize("width", range(8, 31))
-def test_figures_behind_a_name_are_shown_whole_or_not_at_all(width: int) -> None:
-    forms = ("`g_hash`", "`g_hash` (40 of 770)", "`g_hash` (40 of 770, 1.9 KiB)")
-    assert shortened_name(forms[-1], width) == max((each for each in forms if len(each) <= width), key=len)

@@ -7,16 +7,23 @@ from array import array
 from typing import Optional, Sequence
 
 import pytest
-from given_blocks import given_blocks
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.base.model import STALE
 from arenascope.blocks.graph.blocks import LiveBlocks
 from arenascope.blocks.graph.stale_rows import buffers, unset_words, unused_entries
 from arenascope.blocks.graph.stale_words import NO_BLOCK, PointerWords, StaleEdges, StaleWords, why_text
-from arenascope.engine import StaleRows
+from arenascope.engine import EngineImage, StaleRows
 from arenascope.present.screens.refs import STALE_WORDS
 from arenascope.sources.memory import Memory
+
+
+def given_blocks(word: int, starts: array[int], ends: array[int], sizes: array[int]) -> LiveBlocks:
+    """These blocks, in order."""
+    engine = EngineImage(word, "little")
+    engine.set_blocks(starts, ends, sizes)
+    return LiveBlocks(engine)
+
 
 BEGIN, MOST = 0x5600_0000_0000, 40
 

@@ -188,78 +188,6 @@ def test_the_type_that_grows_and_its_owner_are_named(folder: Path) -> None:
     assert re.match(r"\+12\.0 MiB .*\bConn\b.*`table`.*\+500\b", headline)
 
 
-def test_as_many_types_are_named_as_matter(folder: Path) -> None:
-    names = {"Session": 90, "User": 40, "Conn": 30, "Line": 20, "Page": 1}
-    for minute in range(6):
-        rows = types_of(*((name, minute, size * minute, None) for name, size in names.items()))
-        fill(folder, moment(minute, (50 + 181 * minute) * MIB, types=rows))
-    target = everything("2.36-64").target()
-    assert len(run_json(target, "trend", str(folder))["grown"]) == len(names)
-    told = re.findall(r"^\+[^:]*: (\w+)", run_text(target, "trend", str(folder)), re.MULTILINE)
-    assert told == list(names)[:3]
-
-
-CPYTHON = {
-    "name": "CPython",
-    "how": "libpython3.so",
-    "replaces_malloc": False,
-    "shadowed_by": None,
-    "instead": "ask it",
-}
-
-
-@pytest.mark.parametrize("command", ["trend", "diff"])
-@pytest.mark.parametrize(
-    ("part", "shadowed_by", "told"),
-    [("other", None, True), ("live", None, False), ("files", None, False), ("other", "libc.so", False)],
-)
-def test_whom_to_ask_of_what_is_not_malloc_s(
-    folder: Path, command: str, part: str, shadowed_by: Optional[str], told: bool
-) -> None:
-    for minute in range(4):
-        allocators = [{**CPYTHON, "shadowed_by": shadowed_by}]
-        document = moment(minute, 50 * MIB, arenas={"arenas": [], "allocators": allocators})
-        sizes = {"live": 50, "files": 3, "other": 1}
-        sizes[part] += 12 * minute
-        document["report"]["parts"] = [{"part": name, "bytes": size * MIB} for name, size in sizes.items()]
-        document["report"]["rss_bytes"] = sum(sizes.values()) * MIB
-        fill(folder, document)
-    ends = sorted(map(str, folder.iterdir()))[::3]
-    words = [str(folder)] if command == "trend" else ends
-    text = run_text(everything("2.36-64").target(), command, *words)
-    assert ("CPython" in text and CPYTHON["instead"] in text) is told
-
-
-def test_what_no_variable_holds_stands_without_quotes(folder: Path) -> None:
-    for minute in range(6):
-        rows = types_of(("str", 100 * minute, 12 * minute, "CPython"))
-        rows["types"][0]["held_by"]["kind"] = "runtime"
-        fill(folder, moment(minute, (50 + 12 * minute) * MIB, types=rows))
-    headline = run_text(everything("2.36-64").target(), "trend", str(folder)).splitlines()[0]
-    assert re.search(r"\bstr in heap of CPython \(", headline)
-
-
-@pytest.mark.parametrize(("apart", "unit"), [(0.2, None), (1.0, "a minute"), (60.0, "an hour")])
-def test_rates_of_a_screen_are_in_one_unit(folder: Path, apart: float, unit: Optional[str]) -> None:
-    """Seconds are too short for any but a type's."""
-    for number in range(4):
-        rows = types_of(("Conn", 100 * number, 12 * number, "table")) if unit else {}
-        held = {
-            "path": "table",
-            "type": "Map",
-            "form": "map",
-            "containers": 1,
-            "elements": 60 * number,
-            "held_bytes": 1,
-        }
-        more = {"types": rows, "containers": {"containers": [held]}} if unit else {}
-        fill(folder, moment(number * apart, (50 + 12 * number) * MIB, **more))
-    target = everything("2.36-64").target()
-    # what it is by the hour is in the document all the same
-    assert set(re.findall("a minute|an hour", run_text(target, "trend", str(folder)))) == {unit} - {None}
-    assert all(each["per_hour"] for each in run_json(target, "trend", str(folder))["series"] if each["by"] == "rss")
-
-
 def test_a_container_comes_before_what_lies_within_it(folder: Path) -> None:
     """Which has more elements, and holds less."""
     for minute in range(6):
@@ -293,16 +221,6 @@ def test_types_that_are_not_in_all_snapshots(folder: Path) -> None:
     assert [(each["blocks"], each["bytes"]) for each in document["grown"]] == [(4, 48 * MIB)]
     (said,) = document["problem_records"]
     assert (said["id"], said["figures"]) == ("types-not-in-all", {"lacking": 2, "snapshots": 6})
-
-
-def test_nothing_that_grows_and_nothing_that_is_known(folder: Path) -> None:
-    target = everything("2.36-64").target()
-    for minute in range(4):
-        fill(folder, moment(minute, (50 + 12 * minute) * MIB))
-    assert run_json(target, "trend", str(folder))["grown"] is None
-    for minute in range(4, 8):
-        fill(folder, moment(minute, (50 + 12 * minute) * MIB, types=types_of(("Conn", 7, 12, "table"))))
-    assert run_json(target, "trend", str(folder))["grown"] == []
 
 
 def test_what_a_snapshot_does_not_know_is_no_zero(folder: Path) -> None:
