@@ -1160,6 +1160,14 @@ class TracedBlocks(_Owned):
         self.image._run("traced_rows", self.types.pointer, self.pointer, CONTROL, given.argument, size=size)
         return TypesAnswer(given.view("q"), given.view("B", at=1))
 
+    def waste(self, present: Optional[Sequence[Span]]) -> TypesAnswer:
+        """What of the blocks is not needed, as arenascope_traced_waste has it. `present`: what is in memory, in order;
+        None: that is not known."""
+        call, given, size = _Call(), _Given(2), 2 * len(self.name)
+        spans = call.spans(present or ()), int(present is not None)
+        self.image._run("traced_waste", self.types.pointer, self.pointer, *spans, CONTROL, given.argument, size=size)
+        return TypesAnswer(given.view("q"), given.view("B", at=1))
+
     def fitting(self, types: Sequence[int], starts: Sequence[int]) -> list[tuple[int, int]]:
         """Of each type, in how many of the blocks that begin there no word contradicts it, and how many words of these
         show it."""

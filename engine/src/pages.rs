@@ -67,13 +67,13 @@ pub struct Rules {
 }
 
 /// What is in memory, in order, and how much of it lies in front of each part.
-struct Present<'a> {
+pub struct Present<'a> {
     spans: &'a [Span],
     before: Vec<u64>,
 }
 
 impl<'a> Present<'a> {
-    fn new(spans: &'a [Span]) -> Result<Present<'a>> {
+    pub fn new(spans: &'a [Span]) -> Result<Present<'a>> {
         if spans.iter().any(|span| span.start > span.end) || spans.windows(2).any(|two| two[0].end > two[1].start) {
             return Err(Failure::BadInput);
         }
@@ -91,7 +91,7 @@ impl<'a> Present<'a> {
         }
     }
 
-    fn within(&self, start: u64, end: u64) -> u64 {
+    pub fn within(&self, start: u64, end: u64) -> u64 {
         self.below(end) - self.below(start)
     }
 }

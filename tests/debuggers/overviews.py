@@ -22,6 +22,7 @@ COMMANDS = (
     "pins",
     "types",
     "containers",
+    "waste",
     "map",
     "refs",
     "owner",

@@ -30,7 +30,7 @@ LOOKS = [
 MOMENT = ("snapshot", "save", "diff", "trend", "version")
 """Commands that say when they looked, or who does."""
 
-NEED_THE_ENGINE = ("types", "owners", "owner", "refs", "leaks", "containers", "pins")
+NEED_THE_ENGINE = ("types", "owners", "owner", "refs", "leaks", "containers", "pins", "waste")
 
 
 def words_of(command: str, subject: Subject, folder: Path) -> list[str]:
@@ -99,9 +99,10 @@ def test_every_command_answers(told: dict[tuple[str, str], dict[str, Any]], door
 def common(text: str) -> dict[str, Any]:
     """What a document says, but for what a door has its own word for."""
     document = {key: value for key, value in json.loads(text).items() if key not in ("door", "held_seconds")}
-    if document["command"] == "containers":
+    if document["command"] in ("containers", "waste"):
         # variables of functions are no door's but a debugger's
-        del document["containers"], document["left_out"], document["notes"]
+        for key in (document["command"], "left_out", "notes"):
+            del document[key]
     (document["glibc"] or {}).pop("located_by", None)
     for advice in document.get("advice", ()):
         del advice["how"]  # as it is typed there

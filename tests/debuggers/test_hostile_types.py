@@ -264,7 +264,7 @@ SHORT = ("unions", "typedefs-in-a-circle", "functions-without-names")
 @pytest.mark.parametrize("name", [*SHORT, *in_full(*(name for name in PROGRAMS if name not in SHORT))])
 def test_it_ends_soon(name: str, tmp_path: Path) -> None:
     with Subject(str(PROGRAMS[name]().build(tmp_path, name))) as subject:
-        for command in ("types", "containers", "owners"):
+        for command in ("types", "containers", "waste", "owners"):
             words = [sys.executable, ROOT / "bin" / "arenascope", command, subject.pid, "--json"]
             done = run([sys.executable, str(HERE / "cpu_time.py"), *map(str, words)])
             status, seconds = done.stderr.splitlines()[-1].split()

@@ -33,7 +33,7 @@ PS1=''; echo '<<>>' >>{answer}
 """
 LINES = {
     "tri": "trim",
-    "wa": "watch",
+    "wat": "watch",
     "--comp": "--completion",
     "--completion z": "--completion zsh",
     "help tri": "help trim",

@@ -93,7 +93,7 @@ def needs_the_engine() -> None:
         pytest.skip("the engine is not built: make engine")
 
 
-@pytest.mark.parametrize("command", ["types", "leaks", "owners", "containers", "pins", "refs 0x1234"])
+@pytest.mark.parametrize("command", ["types", "leaks", "owners", "containers", "waste", "pins", "refs 0x1234"])
 def test_without_an_engine_one_line_says_what_builds_it(subject: Subject, command: str) -> None:
     name, *further = command.split()
     words = (ROOT / "bin" / "arenascope", name, subject.pid, *further, "--json")

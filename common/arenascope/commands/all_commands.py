@@ -34,6 +34,7 @@ COMMAND_NAMES = (
     "trim",
     "types",
     "version",
+    "waste",
 )
 """In alphabetical order."""
 

@@ -60,7 +60,7 @@ def containers_command(context: Context) -> Answer:
     problems = look.problems
     try:
         rows = containers_in(look.search)
-        notes = [*_notes(context, look.search, rows)]
+        notes = [*missing_containers(context, look.search, not rows)]
     except KeyboardInterrupt:
         session.stopped = True
         problems.append(Statement("stopped", {"containers": 0}))
@@ -92,8 +92,8 @@ def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[ContainerRo
     return lambda row: row.held_bytes >= (least or 0) and (matches(row.path) or matches(row.type))
 
 
-def _notes(context: Context, search: ImageSearch, rows: Sequence[ContainerRow]) -> Sequence[Statement]:
-    """Why some containers are missing."""
+def missing_containers(context: Context, search: ImageSearch, none: bool) -> Sequence[Statement]:
+    """Why some containers are missing; `none`: all are."""
     session = search.session
     if not session.started:
         return ()
@@ -106,7 +106,7 @@ def _notes(context: Context, search: ImageSearch, rows: Sequence[ContainerRow]) 
     # if main's variables hold the containers, this is the main reason
     is_without = context.door.name == "shell" and not source.locals()
     notes = [Statement("locals-not-known")] if is_without else []
-    if not rows:
+    if none:
         without = without_debug_information(session.target, source) or ()
         notes.append(Statement("no-containers", {"files": len(without)}, {"files": names_of(without)}))
     if named is not None and named.damaged:

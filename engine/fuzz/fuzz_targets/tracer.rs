@@ -11,8 +11,10 @@ use arenascope::types::facts::{Argument, BitField, Facts, Field, Form, Language,
 use arenascope::types::tracer::containers::LIBRARIES;
 use arenascope::types::tracer::layouts::{Layouts, TypeTable};
 use arenascope::types::tracer::memory::{Malloc, Memory, Modules, VtableClass};
+use arenascope::types::tracer::rows::Known;
 use arenascope::types::tracer::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use arenascope::types::tracer::trace::{Start, Tracer};
+use arenascope::types::tracer::waste::waste;
 use libfuzzer_sys::fuzz_target;
 
 const BASE: u64 = 0x5555_0000_0000;
@@ -195,6 +197,10 @@ fn look(data: &[u8]) -> Result<()> {
     let mut tracer = Tracer::new(&memory, layouts, &modules, Rc::new(rules), &control).expect("room");
     if tracer.trace(&variables).is_ok() {
         let _ = tracer.contradicted();
+        let (layouts, names) = (&tracer.objects.layouts, &tracer.objects.names);
+        let (names, steps, starts) = (&names.names, &names.steps.all, &variables);
+        let known = Known { memory: &memory, layouts, named: &tracer.named, names, steps, starts };
+        let _ = waste(&known, None, &control);
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ from .rules import doubts, made, rules_of
 from .traced import name_by_engine, traced_rows
 from .type_table import TypeTable
 from .values import MemberValue, Values
+from .waste_rows import WasteRow, traced_waste
 
 ASKED_AT_ONCE = 4096
 """Words: of a large array of pointers only the first is asked for, as its answer covers the rest."""
@@ -175,6 +176,14 @@ def containers_in(search: ImageSearch) -> list[ContainerRow]:
 def containers_of(session: Session, named: NamedBlocks) -> list[ContainerRow]:
     """Of blocks that have been named."""
     return [*traced_rows(named.traced)] if named.traced is not None else []
+
+
+def waste_in(search: ImageSearch) -> list[WasteRow]:
+    """None is known where nobody can tell types."""
+    named = declared_in(search)
+    if named is None or named.traced is None:
+        return []
+    return [*traced_waste(search.session, named.traced)]
 
 
 class BlockMember(NamedTuple):

@@ -119,6 +119,9 @@ class Subject(ABC):
     def mmapped(self, **options: Option) -> arena_records.MmappedDocument:
         return self._typed(arena_records.MmappedDocument, options)
 
+    def waste(self, **options: Option) -> block_records.WasteDocument:
+        return self._typed(block_records.WasteDocument, options)
+
     def version(self, **options: Option) -> arena_records.VersionDocument:
         return self._typed(arena_records.VersionDocument, options)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence, Union
 
 from ...analysis.chunks import WITH_TOP
-from ...base.model import CONTAINER_FORMS, KINDS, MEMBER_FORMS, ROOT_KINDS, STALE
+from ...base.model import CONTAINER_FORMS, KINDS, MEMBER_FORMS, ROOT_KINDS, STALE, WASTE_REASONS
 from .arena_records import ArenaOrNone, Index
 from .record import JUDGEMENT, Address, ChunkTally, Document, Identity, Record, Size, Spool, StatementRecord
 
@@ -369,6 +369,33 @@ class ContainersDocument(Document, command="containers"):
     containers: Annotated[Sequence[ContainerRecord], "What holds most first; --limit at most"]
     left_out: Annotated[Size, "How many more rows there are"]
     notes: Annotated[Sequence[StatementRecord], "What is not among them, and why"]
+
+
+class WasteRecord(Record):
+    """What is reached in one way, and not needed for one reason."""
+
+    reason: Annotated[str, ("enum", WASTE_REASONS), "Why it is not needed"]
+    path: Annotated[str, "The way to it, as the program would write it; [] stands for any element"]
+    type: Annotated[str, "Of the containers as they are declared, or of the blocks"]
+    certain: Annotated[bool, "False: something on the way is a guess"]
+    containers: Annotated[Size, "How many containers or blocks waste memory so"]
+    all_containers: Annotated[Size, "How many there are on that path"]
+    elements: Annotated[Size, "How many elements those have that waste memory"]
+    used_bytes: Annotated[Size, "What they use of their memory"]
+    room_bytes: Annotated[Size, "What they have"]
+    unused_bytes: Annotated[Size, "What they do not use"]
+    unused_resident_bytes: Annotated[Optional[Size], "What of that is in memory; null: not known"]
+    sample: Annotated[Address, "A block of the largest one: what malloc returned"]
+    advice: Annotated[StatementRecord, "What to change in the program"]
+
+
+class WasteDocument(Document, command="waste"):
+    """The answer of waste."""
+
+    waste: Annotated[Sequence[WasteRecord], "What wastes most first; --limit at most"]
+    left_out: Annotated[Size, "How many more rows there are"]
+    live_bytes: Annotated[Size, "All live blocks"]
+    notes: Annotated[Sequence[StatementRecord], "What could not be looked at, and why"]
 
 
 State = Annotated[Optional[str], ("enum", WITH_TOP), "What it is; null: not known"]

@@ -14,8 +14,10 @@ use super::reading::{contents, nature, Contents, Nature};
 use super::rows::{rows, Elements, Known};
 use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use super::trace::{Named, Start, Tracer};
+use super::waste::waste;
 use crate::failure::{push, with_room, Control, Failure, Result};
 use crate::image::Span;
+use crate::pages::Present;
 use crate::types::dwarf::interface::{answered, asked, number, Asked, NONE};
 use crate::types::dwarf::program::Program;
 use crate::types::facts::{Facts, TypeId, TypeSource};
@@ -311,6 +313,45 @@ pub unsafe extern "C" fn arenascope_traced_rows(
                 answer.number(number as i64)?;
             }
             answer.string(&row.element)
+        })
+    })
+}
+
+/// What of live blocks is not needed, by the way to it: each row its reason, path, type, whether it is certain, how many
+/// there are on that path, and of those that are meant: how many, elements, bytes in use, bytes of room, of what is unused
+/// what is in memory or NONE, where a block of the largest begins (see `Waste`). `present`: what is in memory, in order;
+/// `is_known`: whether that is known.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_traced_waste(
+    engine: &Engine,
+    program: &Program,
+    traced: &Traced,
+    present: &Table,
+    is_known: u32,
+    control: &Control,
+    to: &mut [Given; 2],
+) -> i32 {
+    answered(to, |answer| {
+        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
+        let Traced { ground: Ground { malloc, mapped, alone, .. }, layouts, starts, named, names, steps, .. } = traced;
+        if named.name.len() > engine.blocks.len() {
+            return Err(Failure::BadInput);
+        }
+        let memory = &Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
+        let present = Present::new(present.of())?;
+        let known = Known { memory, layouts, named, names, steps, starts };
+        let found = waste(&known, Some(&present).filter(|_| is_known != 0), control)?;
+        answer.list(&found, |answer, row| {
+            answer.number(row.reason as i64)?;
+            answer.string(&row.path)?;
+            answer.string(&row.of)?;
+            answer.number(i64::from(row.certain))?;
+            let sum = &row.sum;
+            for number in [row.total, sum.number, sum.elements, sum.used, sum.room] {
+                answer.number(number as i64)?;
+            }
+            answer.option(row.resident.map(|bytes| bytes as i64))?;
+            answer.number(sum.sample as i64)
         })
     })
 }

@@ -2,6 +2,7 @@
 
 pub mod claims;
 pub mod containers;
+mod counted;
 mod counts;
 mod enclosing;
 pub mod interface;
@@ -17,3 +18,4 @@ pub mod rules;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+pub mod waste;

@@ -139,12 +139,12 @@ fn without_numbers(step: &str) -> String {
 }
 
 /// The blocks that are reached in one way and have one name.
-struct Pattern {
+pub(super) struct Pattern {
     parent: Option<u32>,
     edge: u32,
     /// NONE: a variable.
     name: u32,
-    text: String,
+    pub text: String,
     blocks: u64,
     bytes: u64,
     /// Of arrays those in use, of others one each.
@@ -155,7 +155,7 @@ struct Pattern {
     largest: u64,
     sample: u32,
     /// Of the weakest claim.
-    level: u8,
+    pub level: u8,
     /// By which members the same struct is reached from itself, and how often.
     again: Vec<(u32, u64)>,
     /// One struct leads to several.
@@ -163,10 +163,10 @@ struct Pattern {
     below: Vec<u32>,
 }
 
-struct Patterns {
-    all: Vec<Pattern>,
+pub(super) struct Patterns {
+    pub all: Vec<Pattern>,
     /// By a block's number.
-    of: Vec<u32>,
+    pub of: Vec<u32>,
     edges: Vec<Edge>,
     /// By a step's number.
     edge_of: Vec<u32>,
@@ -180,7 +180,7 @@ struct Patterns {
 }
 
 impl Patterns {
-    fn new(known: &Known, control: &Control) -> Result<Patterns> {
+    pub fn new(known: &Known, control: &Control) -> Result<Patterns> {
         let (named, count) = (known.named, known.named.name.len());
         let mut edges = vec![Edge::new("".into())];
         let mut numbers: HashMap<Rc<str>, u32> = HashMap::from([("".into(), 0)]);
@@ -283,6 +283,11 @@ impl Patterns {
         Ok(root)
     }
 
+    /// None: nothing is reached from it.
+    pub fn root_of(&self, start: &Start) -> Option<u32> {
+        self.roots.get(&(start.label.clone(), start.of)).copied()
+    }
+
     fn reached(&mut self, known: &Known, above: u32, edge: u32, name: u32) -> Result<u32> {
         if known.names[name as usize].form == NameForm::Object {
             let mut again = Some(above);
@@ -348,7 +353,7 @@ impl Known<'_> {
     }
 
     /// NONE where it has none, or a contested one.
-    fn name(&self, block: usize) -> u32 {
+    pub(super) fn name(&self, block: usize) -> u32 {
         let name = self.named.name[block];
         if (name as usize) < self.names.len() {
             name
@@ -362,7 +367,7 @@ impl Known<'_> {
     }
 
     /// As a programmer writes it, from a block of that pattern on; `name`: of what it leads to.
-    fn step(&self, above: &Pattern, text: &str, name: Option<u32>) -> Result<String> {
+    pub(super) fn step(&self, above: &Pattern, text: &str, name: Option<u32>) -> Result<String> {
         let is_body = name.is_some_and(|name| self.names[name as usize].form == NameForm::Array);
         let text = match text.strip_suffix(ELEMENT) {
             Some(text) => format!("{text}{}", if is_body { "" } else { "[]" }),

@@ -14,6 +14,7 @@ use super::names::{BlockName, NameForm, CONTESTED, NONE};
 use super::rows::{rows, Elements, Known, Row, RowForm};
 use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use super::trace::{Start, Tracer};
+use super::waste::{waste, Reason, Waste};
 use crate::failure::{Control, Failure, Result};
 use crate::image::Span;
 use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
@@ -200,6 +201,16 @@ impl Program {
                 contradicted,
                 damaged: tracer.objects.damaged.values().sum(),
             }
+        })
+    }
+
+    /// What is not needed.
+    fn waste(&self) -> Vec<Waste> {
+        self.look(|memory, tracer| {
+            let (layouts, names) = (&tracer.objects.layouts, &tracer.objects.names);
+            let (names, steps) = (&names.names, &names.steps.all);
+            let known = Known { memory, layouts, named: &tracer.named, names, steps, starts: &self.starts };
+            waste(&known, None, &Control::default()).unwrap()
         })
     }
 
@@ -850,6 +861,69 @@ fn an_index_of_a_list_has_no_chains() {
     assert!(rows.iter().all(|row| row.form != RowForm::ChainedHashTable), "{rows:?}");
 }
 
+fn wasted(row: &Waste) -> (Reason, &str, u64, u64, u64, u64) {
+    let sum = &row.sum;
+    (row.reason, &row.path, row.total, sum.number, sum.used, sum.room)
+}
+
+#[test]
+fn room_that_growth_does_not_explain_is_wasted() {
+    let mut program = Program::new();
+    program.libraries = &[vectors];
+    let types = program.types.clone();
+    let vector = types.structure("Vector", 24, &[("start", 0, types.to(program.long))]);
+    let whole = types.structure("whole", 48, &[("sparse", 0, vector), ("grown", 24, vector)]);
+    let mut wholes = Vec::new();
+    for number in 0..4 {
+        let (sparse, grown) = (program.malloc(800, &[1]), program.malloc(800, &[1]));
+        // the last one is empty, the first one full
+        let used = [800, 80, 160, 0][number];
+        let words = [sparse, sparse + used, sparse + 800, grown, grown + 400, grown + 800];
+        wholes.push(program.malloc(48, &words));
+    }
+    let index = program.malloc(32, &wholes);
+    program.variable("index", types.to(types.to(whole)), &[index]);
+    let rows = program.waste();
+    let expected =
+        [(Reason::UnusedRoom, "index[]->sparse", 4, 2, 240, 1600), (Reason::Emptied, "index[]->sparse", 4, 1, 0, 800)];
+    assert_eq!(rows.iter().map(wasted).collect::<Vec<_>>(), expected);
+    assert!(rows.iter().all(|row| row.certain && row.resident.is_none()));
+}
+
+#[test]
+fn arrays_whose_elements_are_counted_beside_them() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let item = types.structure("item", 16, &[("a", 0, program.long), ("b", 8, program.long)]);
+    let table = |name: &str, used: &str, room: &str| {
+        let made = types.structure(
+            name,
+            32,
+            &[("items", 0, types.to(item)), (used, 8, program.long), (room, 16, program.long)],
+        );
+        types.change(made, |facts| facts.language = Language::C);
+        made
+    };
+    let tables = [
+        table("table", "len", "cap"),
+        table("size", "count", "size"),
+        // nothing tells that it counts these
+        table("other", "flags", "cap"),
+        // what is in use has nothing in it: a hash table
+        table("hash", "used", "size"),
+    ];
+    for (number, table) in tables.iter().enumerate() {
+        let full: Vec<u64> = (1..=200).map(|word| if number == 3 { word % 4 / 3 } else { word }).collect();
+        let items = program.malloc(16 * 100, &full);
+        let block = program.malloc(32, &[items, 10, 100]);
+        program.variable(["one", "two", "three", "four"][number], types.to(*table), &[block]);
+    }
+    let rows = program.waste();
+    let expected =
+        [(Reason::UnusedRoom, "one->items", 1, 1, 160, 1600), (Reason::UnusedRoom, "two->items", 1, 1, 160, 1600)];
+    assert_eq!(rows.iter().map(wasted).collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn one_that_another_extends_by_no_more_than_the_chunk_has_is_not_certain() {
     let mut program = Program::new();
@@ -1216,6 +1290,7 @@ fn odd_program(seed: u64) -> Program {
 fn types_and_memory_without_sense_end() {
     for seed in 0..50 {
         odd_program(seed).trace();
+        odd_program(seed).waste();
     }
 }
 

@@ -75,6 +75,43 @@ impl Container {
             Container::Other(own) => own.elements(memory, address)?,
         })
     }
+
+    /// How much it uses of the block that it has for elements; None: it has none, or has not proved itself.
+    pub fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
+        Ok(match self {
+            Container::Body(own) => own.body(memory, address).and_then(|body| own.room(&body)),
+            Container::Nodes(own) => own.form.table(memory, address).map(|(table, count)| {
+                let (word, used) = (memory.word_size(), count.min(table.room));
+                // how full a table has to be before it grows the program may choose
+                const SPARSE: u64 = 8;
+                Room {
+                    start: table.start,
+                    elements: count,
+                    used: used.saturating_mul(word),
+                    room: table.room.saturating_mul(word),
+                    grown: table.room.saturating_mul(word) / SPARSE,
+                    is_ahead: false,
+                }
+            }),
+            Container::Other(own) => own.room(memory, address)?,
+            Container::Value(_) | Container::Owned(_) => None,
+        })
+    }
+}
+
+/// Of the block in which a container has its elements, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Where the block begins.
+    pub start: u64,
+    pub elements: u64,
+    /// What lies before the elements and behind them counts as used.
+    pub used: u64,
+    pub room: u64,
+    /// A container that only ever grew uses at least so much of it.
+    pub grown: u64,
+    /// What is used lies in front of what is not.
+    pub is_ahead: bool,
 }
 
 /// A container that has no form in common with others: see `Container`.
@@ -89,6 +126,10 @@ pub trait Other {
             Ok(())
         })?;
         Ok(is_proved.then_some(count))
+    }
+
+    fn room(&self, _: &Memory, _: u64) -> Result<Option<Room>> {
+        Ok(None)
     }
 }
 
@@ -125,6 +166,11 @@ pub struct OfNodes {
 pub trait NodesForm {
     /// Adds its nodes in their order, as blocks; None unless it has proved itself: what was added is worth nothing then.
     fn nodes(&self, node: &Node, memory: &Memory, address: u64, to: &mut Vec<u32>) -> Result<Option<Buckets>>;
+
+    /// The table of a hash table that has one, and how many nodes it says that there are, without a proof.
+    fn table(&self, _: &Memory, _: u64) -> Option<(Buckets, u64)> {
+        None
+    }
 }
 
 impl OfNodes {
@@ -240,6 +286,21 @@ impl OfBody {
     #[inline]
     pub fn body(&self, memory: &Memory, address: u64) -> Option<Body> {
         (self.form)(self, memory, address)
+    }
+
+    /// None: it has no block.
+    fn room(&self, body: &Body) -> Option<Room> {
+        body.block?;
+        let bytes = |count: u64| count.saturating_add(self.after).saturating_mul(self.size).saturating_add(self.front);
+        Some(Room {
+            start: body.start,
+            elements: body.count,
+            used: bytes(body.used),
+            room: bytes(body.room),
+            // libraries double it, or less
+            grown: bytes(body.room / 2),
+            is_ahead: true,
+        })
     }
 
     pub fn claim(&self, body: &Body) -> Claim<'_> {

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::forms::*;
 use super::libstdcxx::{
-    are_blocks, key_of, three_words, AnyValue, Chain, Control, Counts, Hash, Manager, OneOf, Perhaps, Ring, Shared,
-    Sharing, Tree,
+    are_blocks, key_of, map_room, three_words, AnyValue, Chain, Control, Counts, Hash, Manager, OneOf, Perhaps, Ring,
+    Shared, Sharing, Tree,
 };
 use crate::failure::{filled, Result};
 use crate::types::facts::{Facts, Form, TypeId};
@@ -221,6 +221,13 @@ impl Other for Deque {
             })?;
         }
         Ok(true)
+    }
+
+    fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
+        let known = self.buffers(memory, address)?.filter(|([start, ..], _)| *start != 0);
+        Ok(known.map(|([start, _, _, top, ..], buffers)| {
+            map_room(memory, start, buffers.len() as u64, (top - start) / memory.word_size())
+        }))
     }
 }
 

@@ -424,6 +424,23 @@ impl Other for Deque {
         })?;
         Ok(true)
     }
+
+    /// Of its map: buffers that have no element it lets go.
+    fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
+        Ok(self.buffers(memory, address)?.filter(|known| known.map != 0).map(|known| {
+            let elements = known.buffers.len() as u64;
+            map_room(memory, known.map, elements, known.room)
+        }))
+    }
+}
+
+/// Of a deque's map with so many buffers, and room for so many.
+pub fn map_room(memory: &Memory, start: u64, buffers: u64, most: u64) -> Room {
+    // a map that grows has room in front and behind
+    const SPARSE: u64 = 8;
+    let word = memory.word_size();
+    let room = most.saturating_mul(word);
+    Room { start, elements: buffers, used: buffers * word, room, grown: room / SPARSE, is_ahead: false }
 }
 
 fn deque(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
@@ -687,6 +704,12 @@ impl NodesForm for Hash {
             }
         };
         Ok(is_right.then_some(Buckets { start, room: if alone { 0 } else { room } }))
+    }
+
+    fn table(&self, memory: &Memory, address: u64) -> Option<(Buckets, u64)> {
+        let [start, room, _, count] = self.words.read(memory, address)?;
+        let alone = self.single.is_some_and(|single| start == address.wrapping_add(single));
+        (start != 0 && !alone).then_some((Buckets { start, room }, count))
     }
 }
 

@@ -395,6 +395,18 @@ impl Other for Queue {
         }
         Ok(true)
     }
+
+    fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
+        let known = self.read(memory, address).filter(|[_, room, ..]| *room > 0);
+        Ok(known.map(|[start, room, head, used]| Room {
+            start,
+            elements: used,
+            used: used * self.size,
+            room: room * self.size,
+            grown: room / 2 * self.size,
+            is_ahead: head == 0,
+        }))
+    }
 }
 
 fn queue(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
@@ -484,6 +496,26 @@ impl Other for Entries {
             take(&Claim { number: Some(number), ..Claim::inline(at, self.element) })?;
         }
         Ok(true)
+    }
+
+    fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
+        // of so many places at least a table is
+        const LEAST: u64 = 8;
+        let known = self.table(memory, address)?.filter(|table| table.start != 0);
+        Ok(known.map(|table| {
+            let elements = table.bytes.iter().filter(|byte| is_entry(**byte)).count() as u64;
+            let (places, each) = (table.bytes.len() as u64, self.size.saturating_add(1));
+            // one that is doubled was full to seven eighths
+            let grown = if places > LEAST { places / 16 * 7 } else { 1 };
+            Room {
+                start: table.start,
+                elements,
+                used: elements.saturating_mul(each),
+                room: places.saturating_mul(each),
+                grown: grown.saturating_mul(each),
+                is_ahead: false,
+            }
+        }))
     }
 }
 

@@ -1,0 +1,62 @@
+"""What of the live blocks a program does not use, as the engine finds it: by the way to it."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+from ...base.model import WASTE_REASONS
+from ...engine import TracedBlocks
+from ...session.session import Session
+from ...sources.target import Span, joined
+
+
+class WasteRow(NamedTuple):
+    """What is reached in one way, and not needed for one reason."""
+
+    reason: str
+    """One of WASTE_REASONS."""
+    path: str
+    type: str
+    certain: bool
+    total: int
+    """So many containers or blocks there are on that path; what follows is of those that waste."""
+    number: int
+    elements: int
+    used: int
+    """In bytes, as all below."""
+    room: int
+    resident: Optional[int]
+    """What of the unused part is in memory; None: not known."""
+    sample: int
+    """A block of the largest one."""
+
+    @property
+    def unused(self) -> int:
+        return self.room - self.used
+
+
+def traced_waste(session: Session, traced: TracedBlocks) -> Iterator[WasteRow]:
+    """What wastes most first. KeyboardInterrupt."""
+    answer = traced.waste(in_memory(session))
+    for _ in range(answer.number()):
+        reason, path, type = WASTE_REASONS[answer.number()], answer.string(), answer.string()
+        certain = bool(answer.number())
+        total, number, elements, used, room = (answer.size() for _ in range(5))
+        resident, sample = answer.option(), answer.size()
+        yield WasteRow(reason, path, type, certain, total, number, elements, used, room, resident, sample)
+
+
+def in_memory(session: Session) -> Optional[Sequence[Span]]:
+    """What of malloc's memory is resident, in order; None where that is not known."""
+    residency = session.residency
+    if residency is None:
+        return None
+    parts = [Span(heap.address, heap.end) for heaps in session.heaps.values() for heap in heaps]
+    parts += [Span(block.base, block.base + block.bytes) for block in session.mmapped]
+    found: list[Span] = []
+    for part in sorted(parts):
+        present = residency.resident_ranges(*part)
+        if present is None:
+            return None
+        found += present
+    return joined(found)

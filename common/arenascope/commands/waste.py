@@ -1,0 +1,214 @@
+"""heap waste: what of the live memory the program does not use, by the way to it, and what to change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
+
+from ..base.argv import shell_pattern
+from ..base.class_names import with_short_names
+from ..base.errors import RedactedError
+from ..base.model import Statement
+from ..blocks.declared.once_per_image import declared_in, waste_in
+from ..engine import need_engine
+from ..present.json_documents import block_records as records
+from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.screens.types import GUESS
+from ..present.shared_text.text import Style, folded, next_lines, share, table
+from ..session.resident import problems_of
+from .containers import missing_containers, note_text
+from .framework.arguments import RULES
+from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
+from .framework.live_copy import looked
+
+if TYPE_CHECKING:
+    from ..blocks.declared.named_blocks import NamedBlocks
+    from ..blocks.declared.waste_rows import WasteRow
+
+
+@command(
+    "where memory is",
+    "List what of the live memory the program does not use, by the path to it, with advice.",
+    "waste --min 1M",
+    "Every container that debug information finds is compared with its room: vectors, strings, deques, hash tables, "
+    "and C's arrays with a count beside them. Room that a container has because it grew (a vector doubles) does not "
+    "count; what counts is room that is mostly empty, and the room of containers that have been emptied. If each "
+    "element of a container has a container, all of these are one row. In the shell a live process is copied, and runs "
+    "on meanwhile.",
+    arguments=(
+        argument("--min", metavar="SIZE", help="only what wastes at least SIZE bytes"),
+        argument("--match", metavar="PATTERN", help="only those with such a path or type, as in a shell: '*orders*'"),
+        LIMIT,
+        RULES,
+    ),
+    copies=always,
+    whole=always,
+)
+def waste_command(context: Context) -> Answer:
+    need_engine()
+    options = context.options
+    wanted = _wanted(parse_size(context, options.min), options.match)
+    if context.target.image.redacted:
+        raise RedactedError("what they are")
+    look = looked(context)
+    session, live = look.session, look.search.blocks.bytes
+    rows: list[WasteRow] = []
+    notes: list[Statement] = []
+    problems = look.problems
+    try:
+        rows = waste_in(look.search)
+        notes = [*missing_containers(context, look.search, _is_unnamed(declared_in(look.search)))]
+    except KeyboardInterrupt:
+        session.stopped = True
+        problems.append(Statement("stopped", {"containers": 0}))
+    chosen = [*filter(wanted, rows)]
+    shown = options.limit if options.limit > 0 else None
+    found = records.WasteDocument(
+        waste=[row_record(each) for each in chosen[:shown]],
+        left_out=len(chosen[shown:]) if shown else 0,
+        live_bytes=live,
+        notes=[statement_record(each, note_text(each)) for each in notes],
+    )
+    text = lines(context.style, chosen, live, limit=options.limit, notes=notes)
+    return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
+
+
+def _is_unnamed(named: Optional[NamedBlocks]) -> bool:
+    """Whether no block has a type."""
+    return named is None or not len(named.name)
+
+
+def row_record(row: WasteRow) -> records.WasteRecord:
+    said = advice(row)
+    return records.WasteRecord.of(
+        row,
+        containers=row.number,
+        all_containers=row.total,
+        used_bytes=row.used,
+        room_bytes=row.room,
+        unused_bytes=row.unused,
+        unused_resident_bytes=row.resident,
+        sample=hexadecimal(row.sample),
+        advice=statement_record(said, advice_text(said)),
+    )
+
+
+def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[WasteRow], bool]:
+    matches = shell_pattern(match or "*")
+    return lambda row: row.unused >= (least or 0) and (matches(row.path) or matches(row.type))
+
+
+IN_RUST = ("alloc::", "std::collections::", "hashbrown::")
+
+
+def advice(row: WasteRow) -> Statement:
+    """What to change in the program."""
+    figures = {"bytes": row.unused, "resident_bytes": row.resident, "containers": row.number}
+    names = {"path": row.path}
+    is_rust, is_library = row.type.startswith(IN_RUST), "<" in row.type or "::" in row.type
+    if row.reason == "emptied":
+        id = "shrink-emptied" if is_rust else "swap-with-empty" if is_library else "free-emptied"
+    else:
+        id = "shrink-to-fit" if is_rust or is_library else "realloc-to-fit"
+    return Statement(id, figures, names)
+
+
+ADVICE = {
+    "shrink-emptied": "`shrink_to_fit()` after `clear()`, or put a new one in its place (`std::mem::take`)",
+    "swap-with-empty": "`clear()` keeps the room: `shrink_to_fit()` behind it, or swap with an empty one",
+    "free-emptied": "free the array once it is empty, or `realloc` it to what is needed next",
+    "shrink-to-fit": "reserve what is needed, not the most that may come; `shrink_to_fit()` (of hash tables also "
+    "`rehash(0)`) once no more is added",
+    "realloc-to-fit": "allocate what is needed, not the most that may come; `realloc` once no more is added",
+}
+"""By id."""
+
+
+def advice_text(said: Statement) -> str:
+    return ADVICE[said.id]
+
+
+WHY = {"unused-room": "unused room", "emptied": "emptied"}
+"""The reasons as the screen has them."""
+HEADERS = ("path", "type", "why", "number", "used", "room", "unused", "in memory")
+WORTH = 100
+"""A finding of less than one such part of the live bytes needs no advice."""
+
+
+def lines(
+    style: Style, rows: Sequence[WasteRow], live: int, *, limit: Optional[int], notes: Sequence[Statement]
+) -> Iterator[str]:
+    """`live`: bytes of all blocks."""
+    if rows:
+        yield style.bold(sentence(style, rows[0], live))
+        yield ""
+    yield from table(
+        style,
+        HEADERS,
+        [_cells(style, row) for row in rows],
+        left=(0, 1, 2),
+        names=(0, 1),
+        optional=("in memory",),
+        expendable=("room", "used", "type", "in memory"),
+        limit=limit,
+    )
+    if not rows:
+        yield "no container has much more room than it uses"
+    yield from map(note_text, notes)
+    said = {id: row.path for row in reversed(rows[: limit or None]) for id in [advice(row).id] if _is_worth(row, live)}
+    for id in sorted(said, key=lambda each: next(at for at, row in enumerate(rows) if advice(row).id == each)):
+        yield from folded(f"{with_short_names(said[id])}: {ADVICE[id]}", style.width, " ").splitlines()
+    if rows:
+        yield from next_lines(
+            style,
+            f"{style.typed(f'owner {rows[0].sample:#x}')} (a block of the first)",
+            style.typed("containers"),
+            style.typed("types"),
+        )
+
+
+def _is_worth(row: WasteRow, live: int) -> bool:
+    return row.unused * WORTH >= live
+
+
+def sentence(style: Style, row: WasteRow, live: int) -> str:
+    """ "store->series[].second.points: 8,000 vectors use 3.2 MiB of 175.8 MiB", in the program's own words."""
+    total = "" if row.number == row.total else f" of {row.total:,}"
+    number = f"{row.number:,}{total} {_what(row)}"
+    guess = "" if row.certain else GUESS
+    in_memory = "" if row.resident is None else f", {style.size(row.resident)} of it in memory"
+    part = f"{share(row.unused, live)} of the live bytes{in_memory}"
+    if row.reason == "emptied":
+        return f"{row.path}: {number} without elements keep {style.size(row.room)}, {part}{guess}"
+    return f"{row.path}: {number} use {style.size(row.used)} of {style.size(row.room)}; the rest is {part}{guess}"
+
+
+KINDS = (
+    ("std::vector<", "vector"),
+    ("alloc::vec::Vec<", "vector"),
+    ("std::__cxx11::basic_string<", "string"),
+    ("std::basic_string<", "string"),
+    ("alloc::string::String", "string"),
+    ("std::deque<", "deque"),
+    ("alloc::collections::vec_deque::VecDeque<", "queue"),
+    ("std::unordered_", "hash table"),
+    ("std::collections::hash::", "hash table"),
+    ("hashbrown::", "hash table"),
+)
+
+
+def _what(row: WasteRow) -> str:
+    one = next((word for start, word in KINDS if row.type.startswith(start)), "container")
+    return one if row.number == row.total == 1 else f"{one}s"
+
+
+def _cells(style: Style, row: WasteRow) -> list[str]:
+    return [
+        row.path + ("" if row.certain else GUESS),
+        row.type,
+        WHY[row.reason],
+        f"{row.number:,}",
+        style.size(row.used),
+        style.size(row.room),
+        style.size(row.unused),
+        style.size(row.resident) if row.resident is not None else "",
+    ]

@@ -1,0 +1,386 @@
+//! What of the memory in live blocks a program does not use, by the way to it.
+//!
+//! Every container that is a variable, or lies in a block that has a type, is read once more: the tracer has proved it.
+//! Only what nobody can doubt counts: a container whose block the tracer found by it, and of its room only what growth
+//! alone would not have left.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::claims::Strength;
+use super::containers::forms::{Container, Room};
+use super::counted::{arrays, CountedArray};
+use super::layouts::{Embedded, FlatType};
+use super::names::{NameForm, NONE};
+use super::rows::{Known, Patterns};
+use crate::failure::{filled, push, Control, Pace, Result};
+use crate::pages::Present;
+use crate::types::facts::TypeId;
+
+/// So deep containers are looked for that lie in others without a block of their own.
+const DEEPEST: u32 = 16;
+
+/// Why memory is not needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Reason {
+    /// Containers have room for much more than they hold.
+    UnusedRoom,
+    /// Containers without elements keep their room.
+    Emptied,
+}
+
+/// What is reached in one way, and not needed for one reason.
+#[derive(Clone, Debug)]
+pub struct Waste {
+    pub reason: Reason,
+    pub path: String,
+    pub of: Rc<str>,
+    pub certain: bool,
+    /// So many there are in all that are reached in this way.
+    pub total: u64,
+    pub sum: Sum,
+    /// Of what is unused, in memory; None: not known.
+    pub resident: Option<u64>,
+}
+
+/// Of several containers or blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    pub number: u64,
+    pub elements: u64,
+    pub used: u64,
+    pub room: u64,
+    pub resident: u64,
+    /// A block of the largest, and how large that is.
+    pub sample: u64,
+    pub largest: u64,
+}
+
+impl Sum {
+    fn add(&mut self, room: &Room, resident: u64) {
+        self.number += 1;
+        self.elements += room.elements;
+        self.used += room.used;
+        self.room += room.room;
+        self.resident += resident;
+        if room.room > self.largest {
+            (self.largest, self.sample) = (room.room, room.start);
+        }
+    }
+
+    pub fn unused(&self) -> u64 {
+        self.room - self.used
+    }
+}
+
+/// What wastes most first. `present`: what is in memory, where that is known.
+pub fn waste(known: &Known, present: Option<&Present>, control: &Control) -> Result<Vec<Waste>> {
+    let patterns = Patterns::new(known, control)?;
+    let seen = filled(known.named.name.len().div_ceil(64), 0)?;
+    let (steps, places, counted) = (Steps::default(), Places::default(), HashMap::new());
+    let mut visit = Visit { known, patterns, present, seen, steps, places, counted };
+    visit.everything(control)?;
+    let mut found = Vec::new();
+    for place in &visit.places.all {
+        for (reason, sum) in [(Reason::UnusedRoom, place.sparse), (Reason::Emptied, place.emptied)] {
+            if sum.number > 0 {
+                push(&mut found, visit.row(place, reason, sum)?)?;
+            }
+        }
+    }
+    found.sort_by(|one, other| {
+        (other.sum.unused(), &one.path, one.reason).cmp(&(one.sum.unused(), &other.path, other.reason))
+    });
+    Ok(found)
+}
+
+/// Of blocks of one name.
+struct Look {
+    layout: Rc<FlatType>,
+    front: u64,
+    is_array: bool,
+}
+
+/// Texts of steps within blocks, by numbers; 0 is "".
+struct Steps {
+    all: Vec<Rc<str>>,
+    /// By the text before, and the container behind it.
+    numbers: HashMap<(u32, u32), u32>,
+}
+
+impl Default for Steps {
+    fn default() -> Steps {
+        Steps { all: vec!["".into(), "[]".into()], numbers: HashMap::new() }
+    }
+}
+
+const NO_STEP: u32 = 0;
+/// In place of a container's number: elements of the container; from there downwards arrays that lie in an object, and
+/// those that the program counts.
+const ELEMENTS: u32 = u32::MAX;
+const REPEATED: u32 = ELEMENTS - 1;
+const COUNTED: u32 = 1 << 31;
+const ELEMENT_STEP: u32 = 1;
+
+impl Steps {
+    fn behind(&mut self, before: u32, number: u32, text: &str) -> Result<u32> {
+        if let Some(known) = self.numbers.get(&(before, number)) {
+            return Ok(*known);
+        }
+        self.numbers.try_reserve(1)?;
+        let (made, text) = (self.all.len() as u32, format!("{}{text}", self.all[before as usize]));
+        push(&mut self.all, text.into())?;
+        self.numbers.insert((before, number), made);
+        Ok(made)
+    }
+}
+
+/// Where containers are that are reached in one way.
+struct Place {
+    pattern: u32,
+    step: u32,
+    name: Rc<str>,
+    /// Those that have a block.
+    total: u64,
+    sparse: Sum,
+    emptied: Sum,
+}
+
+#[derive(Default)]
+struct Places {
+    all: Vec<Place>,
+    numbers: HashMap<(u32, u32), usize>,
+}
+
+impl Places {
+    fn of(&mut self, at: &At, step: u32, name: &Rc<str>) -> Result<&mut Place> {
+        let (pattern, name) = (at.pattern, name.clone());
+        let number = match self.numbers.get(&(pattern, step)) {
+            Some(number) => *number,
+            None => {
+                self.numbers.try_reserve(1)?;
+                let (sparse, emptied) = (Sum::default(), Sum::default());
+                push(&mut self.all, Place { pattern, step, name, total: 0, sparse, emptied })?;
+                self.numbers.insert((pattern, step), self.all.len() - 1);
+                self.all.len() - 1
+            }
+        };
+        Ok(&mut self.all[number])
+    }
+}
+
+/// What has the object that is looked at.
+#[derive(Clone, Copy)]
+struct At {
+    /// A block, or a variable as a parent is numbered.
+    holder: i32,
+    pattern: u32,
+    /// What leads from the block to the object.
+    step: u32,
+}
+
+struct Visit<'a> {
+    known: &'a Known<'a>,
+    patterns: Patterns,
+    present: Option<&'a Present<'a>>,
+    /// A bit for each block whose container was met.
+    seen: Vec<u64>,
+    steps: Steps,
+    places: Places,
+    /// By type, those that the program counts itself.
+    counted: HashMap<TypeId, Rc<Vec<CountedArray>>>,
+}
+
+impl Visit<'_> {
+    fn everything(&mut self, control: &Control) -> Result<()> {
+        for (number, start) in self.known.starts.iter().enumerate() {
+            let (Some(place), Some(pattern)) = (start.place, self.patterns.root_of(start)) else { continue };
+            let layout = self.known.layouts.of(start.of)?;
+            let at = At { holder: -1 - number as i32, pattern, step: NO_STEP };
+            self.object(&layout, place, at, 0)?;
+        }
+        let mut looks: Vec<Option<Option<Rc<Look>>>> = filled(self.known.names.len(), None)?;
+        let mut pace = Pace::new(control);
+        for block in 0..self.known.named.name.len() {
+            pace.step()?;
+            let name = self.known.name(block);
+            if name == NONE {
+                continue;
+            }
+            let look = match &looks[name as usize] {
+                Some(look) => look.clone(),
+                None => {
+                    let look = self.look(name)?;
+                    looks[name as usize] = Some(look.clone());
+                    look
+                }
+            };
+            if let Some(look) = look {
+                self.block(block, &look, &mut pace)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// None: blocks of that name have no containers.
+    fn look(&mut self, name: u32) -> Result<Option<Rc<Look>>> {
+        let name = &self.known.names[name as usize];
+        let is_known = matches!(name.form, NameForm::Object | NameForm::Array | NameForm::Tail);
+        let Some(of) = name.of.filter(|_| name.words && is_known) else { return Ok(None) };
+        let layout = self.known.layouts.of(of)?;
+        let (front, is_array) = (name.front, name.form == NameForm::Array);
+        Ok(self.has_any(&layout)?.then(|| Rc::new(Look { layout, front, is_array })))
+    }
+
+    /// Whether objects of that type have containers in them, or arrays that the program counts.
+    fn has_any(&mut self, layout: &FlatType) -> Result<bool> {
+        if !layout.containers.is_empty() || !self.counted(layout.of)?.is_empty() {
+            return Ok(true);
+        }
+        for repeat in &layout.repeats {
+            if self.has_any(&repeat.layout)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn counted(&mut self, of: TypeId) -> Result<Rc<Vec<CountedArray>>> {
+        if let Some(known) = self.counted.get(&of) {
+            return Ok(known.clone());
+        }
+        self.counted.try_reserve(1)?;
+        let found = Rc::new(arrays(self.known.layouts, of)?);
+        self.counted.insert(of, found.clone());
+        Ok(found)
+    }
+
+    fn block(&mut self, block: usize, look: &Look, pace: &mut Pace) -> Result<()> {
+        let (holder, pattern) = (block as i32, self.patterns.of[block]);
+        let place = self.known.memory.start(block as u32).wrapping_add(look.front);
+        if !look.is_array {
+            return self.object(&look.layout, place, At { holder, pattern, step: NO_STEP }, 0);
+        }
+        for number in 0..u64::from(self.known.named.elements[block]) {
+            pace.step()?;
+            let place = place.wrapping_add(number.wrapping_mul(look.layout.size));
+            self.object(&look.layout, place, At { holder, pattern, step: ELEMENT_STEP }, 0)?;
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, layout: &FlatType, place: u64, at: At, deep: u32) -> Result<()> {
+        for each in &layout.containers {
+            self.container(each, place.wrapping_add(each.offset), at, deep)?;
+        }
+        let arrays = self.counted(layout.of)?;
+        for (each, number) in arrays.iter().zip(0..) {
+            if let Some(room) = each.room(self.known.memory, place) {
+                let step = self.steps.behind(at.step, COUNTED - number, &each.step)?;
+                let name = self.array_name(&room)?;
+                self.note(&room, At { step, ..at }, &name)?;
+            }
+        }
+        for repeat in &layout.repeats {
+            if !self.has_any(&repeat.layout)? {
+                continue;
+            }
+            let begin = place.wrapping_add(repeat.offset);
+            // what the layout says of one element holds for all of them
+            let step =
+                self.steps.behind(at.step, REPEATED.saturating_sub(repeat.offset.min(1 << 30) as u32), &repeat.step)?;
+            let size = repeat.layout.size.max(1);
+            let room = layout.size.saturating_sub(repeat.offset) / size;
+            for number in 0..self.known.memory.most(begin, size, repeat.count.min(room)) {
+                let place = begin.wrapping_add(number.wrapping_mul(size));
+                self.object(&repeat.layout, place, At { step, ..at }, deep)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the block is called.
+    fn array_name(&self, room: &Room) -> Result<Rc<str>> {
+        let name = self.known.memory.at(room.start).map_or(NONE, |block| self.known.name(block as usize));
+        Ok(self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone()))
+    }
+
+    fn container(&mut self, each: &Embedded, place: u64, at: At, deep: u32) -> Result<()> {
+        let memory = self.known.memory;
+        let step = self.steps.behind(at.step, each.number, &each.step)?;
+        if let Some(room) = each.container.room(memory, place)? {
+            self.note(&room, At { step, ..at }, &each.name)?;
+        }
+        match &*each.container {
+            Container::Value(own) => {
+                let held = own.which(memory, place).and_then(|which| own.types[which]);
+                let Some(of) = held.filter(|_| deep < DEEPEST) else { return Ok(()) };
+                let layout = self.known.layouts.of(of)?;
+                self.object(&layout, place.wrapping_add(own.value), At { step, ..at }, deep + 1)
+            }
+            Container::Other(own) if deep < DEEPEST => {
+                let mut inline = Vec::new();
+                own.claims(memory, place, &mut |claim| match claim.inline {
+                    true => push(&mut inline, (claim.of, claim.address, claim.number.is_some())),
+                    false => Ok(()),
+                })?;
+                let mut known = None;
+                for (of, address, is_element) in inline {
+                    let layout = match known.take() {
+                        Some((before, layout)) if before == of => layout,
+                        _ => self.known.layouts.of(of)?,
+                    };
+                    if self.has_any(&layout)? {
+                        let step = if is_element { self.steps.behind(step, ELEMENTS, "[]")? } else { step };
+                        self.object(&layout, address, At { step, ..at }, deep + 1)?;
+                    }
+                    known = Some((of, layout));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Of a container that is reached there.
+    fn note(&mut self, room: &Room, at: At, name: &Rc<str>) -> Result<()> {
+        let memory = self.known.memory;
+        let Some(block) = memory.at(room.start) else { return Ok(()) };
+        let (place, bit) = (block as usize / 64, 1 << (block % 64));
+        // what another holder led to is counted there
+        let parent = self.known.named.parent.get(block as usize);
+        let is_within = room.used <= room.room && room.room <= memory.room(block);
+        if parent != Some(&at.holder) || self.seen[place] & bit != 0 || !is_within {
+            return Ok(());
+        }
+        self.seen[place] |= bit;
+        let found = self.places.of(&at, at.step, name)?;
+        found.total += 1;
+        let end = room.start.wrapping_add(room.room);
+        let resident = self.present.map_or(0, |present| match room.is_ahead {
+            true => present.within(room.start.wrapping_add(room.used), end),
+            false => present.within(room.start, end).saturating_sub(room.used),
+        });
+        if room.elements == 0 {
+            found.emptied.add(room, resident);
+        } else if room.used < room.grown && !memory.fits_about(block, room.used) {
+            found.sparse.add(room, resident);
+        }
+        Ok(())
+    }
+
+    fn row(&self, place: &Place, reason: Reason, sum: Sum) -> Result<Waste> {
+        let pattern = &self.patterns.all[place.pattern as usize];
+        let step = self.known.step(pattern, &self.steps.all[place.step as usize], None)?;
+        Ok(Waste {
+            reason,
+            path: format!("{}{step}", pattern.text),
+            of: place.name.clone(),
+            certain: pattern.level <= Strength::Local as u8,
+            total: place.total,
+            sum,
+            resident: self.present.map(|_| sum.resident),
+        })
+    }
+}

@@ -1,0 +1,80 @@
+"""`heap waste`: the programs themselves count what they waste, and those without a fault waste next to nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Sequence
+
+import pytest
+from doors import DOORS, GDB, NEWEST, Core, Door, Image
+from faulty import LEVELS, Fault, names, waiting
+from looks import opened
+from marks import full_after
+from schemas import valid
+from shell_door import SHELL
+
+pytestmark = pytest.mark.xdist_group("waste")
+Row = dict[str, Any]
+CLOSE = 0.05
+"""By so much what is found may differ from what the program counts; of so much of its memory it may not be accused."""
+
+
+def asked(door: Door, image: Image, words: str = "") -> dict[str, Any]:
+    options = "--declared" if door is SHELL else ""
+    (found,) = opened(door).run(image, [f"waste {words} --limit 0 --json {options}"])
+    return dict(valid(json.loads(found.text)))
+
+
+def row_of(rows: Sequence[Row], fault: Fault) -> Row:
+    (row,) = [each for each in rows if each["reason"] == fault.reason and each["path"].endswith(fault.path)]
+    return row
+
+
+def agrees(answer: dict[str, Any], faults: Sequence[Fault]) -> None:
+    """Each fault has a row, and what has none is not worth a word."""
+    rows = answer["waste"]
+    told = [row_of(rows, fault) for fault in faults]
+    for fault, row in zip(faults, told):
+        assert row["certain"]
+        assert row["containers"] == fault.number
+        assert row["unused_bytes"] == pytest.approx(fault.unused, rel=CLOSE)
+        assert row["unused_bytes"] == row["room_bytes"] - row["used_bytes"]
+        assert 0 <= row["unused_resident_bytes"] <= row["unused_bytes"]
+    for row in (each for each in rows if each not in told):
+        assert row["unused_bytes"] < CLOSE * answer["live_bytes"], row
+
+
+@pytest.mark.parametrize("level", full_after(1, LEVELS))
+@pytest.mark.parametrize("name", names())
+def test_what_is_wasted_is_what_the_program_counts(name: str, level: str) -> None:
+    with waiting(f"{name}.{level}") as program:
+        agrees(asked(SHELL, program.image), program.faults)
+
+
+@pytest.mark.needs_gdb
+@pytest.mark.parametrize("name", full_after(1, ["telemetry.O2", "rooms.O2", "arrays.O2"]))
+def test_every_door_says_the_same_of_a_process_and_its_core(name: str, tmp_path: Path) -> None:
+    doors = [DOORS[each] for each in NEWEST]
+    with waiting(name) as program:
+        found = [asked(door, program.image)["waste"] for door in doors]
+        opened(GDB).do(program.image, [f"generate-core-file {tmp_path / 'core'}"])
+        core = Core(tmp_path / "core", program.image.program)
+        of_core = [asked(door, core)["waste"] for door in doors]
+    for rows in (*found, *of_core):
+        assert [[*map(sound, rows)]] == [[*map(sound, found[0])]]
+
+
+def sound(row: Row) -> Row:
+    """Without what a core may not know: what was in memory."""
+    return {key: value for key, value in row.items() if key not in ("unused_resident_bytes", "advice")}
+
+
+def test_rows_are_chosen_by_size_and_pattern() -> None:
+    with waiting("telemetry.O1") as program:
+        every = asked(SHELL, program.image)["waste"]
+        largest = max(row["unused_bytes"] for row in every)
+        assert [row["unused_bytes"] for row in every] == sorted((row["unused_bytes"] for row in every), reverse=True)
+        assert asked(SHELL, program.image, f"--min {largest}")["waste"] == [every[0]]
+        matching = asked(SHELL, program.image, "--match *scratch")["waste"]
+        assert [row["path"] for row in matching] == ["store->sessions[]->scratch"]
