@@ -1,11 +1,12 @@
-"""Typed records that documents are made of. The dict and the JSON Schema of each come from its annotations:
+"""Typed records that documents are made of. The dict and the JSON Schema of each come from its fields:
 
     class Thread(Record):
         "A thread."
-        tid: Annotated[int, "The thread's id in its process"]
+        tid: int
+        "The thread's id in its process."
 
-A field is a key in JSON; its text says what it means (schemas.py makes the schema of both). A field with a default is a
-key that is there only if an option asks for it.
+A field is a key in JSON; the text under it says what it means (schemas.py makes the schema of both). A field with a
+default is a key that is there only if an option asks for it.
 """
 
 from __future__ import annotations
@@ -157,12 +158,14 @@ def plain(value: object) -> object:
 class StatementRecord(Record):
     """A statement: what was concluded, and its words."""
 
-    id: Annotated[Identity, "What it says; stays the same from release to release"]
-    figures: Annotated[
-        Mapping[str, Annotated[Optional[float], "A figure"]], "What shows it, as numbers; null: not known"
-    ]
-    names: Annotated[Mapping[str, Annotated[str, "A name"]], "What else shows it and is no number: addresses, names"]
-    text: Annotated[str, "The same in words, which may change from release to release"]
+    id: Identity
+    """What it says; stays the same from release to release."""
+    figures: Mapping[str, Annotated[Optional[float], "A figure"]]
+    """What shows it, as numbers; null: not known."""
+    names: Mapping[str, Annotated[str, "A name"]]
+    """What else shows it and is no number: addresses, names."""
+    text: str
+    """The same in words, which may change from release to release."""
 
 
 def statement_record(said: Statement, text: str) -> StatementRecord:
@@ -172,8 +175,10 @@ def statement_record(said: Statement, text: str) -> StatementRecord:
 class ChunkTally(Record):
     """Chunks of some kind."""
 
-    chunks: Annotated[Optional[Size], "How many; null where it is not known"]
-    bytes: Annotated[Optional[Size], "Their bytes; null where that is not known"]
+    chunks: Optional[Size]
+    """How many; null where it is not known."""
+    bytes: Optional[Size]
+    """Their bytes; null where that is not known."""
 
 
 def chunk_tally(tally: Optional[Tally]) -> ChunkTally:
@@ -183,18 +188,25 @@ def chunk_tally(tally: Optional[Tally]) -> ChunkTally:
 class TargetRecord(Record):
     """What was looked at."""
 
-    kind: Annotated[str, ("enum", ("live", "core")), "A process, or a core"]
-    pid: Annotated[Optional[int], "Its pid, where that is known"]
-    pointer_bytes: Annotated[int, ("enum", (4, 8)), "How wide its addresses are"]
-    page_bytes: Annotated[Size, "Its page"]
+    kind: Annotated[str, ("enum", ("live", "core"))]
+    """A process, or a core."""
+    pid: Optional[int]
+    """Its pid, where that is known."""
+    pointer_bytes: Annotated[int, ("enum", (4, 8))]
+    """How wide its addresses are."""
+    page_bytes: Size
+    """Its page."""
 
 
 class Glibc(Record):
     """The glibc that was looked at."""
 
-    version: Annotated[Optional[str], "Its release"]
-    located_by: Annotated[str, ("enum", ("symbols", "scan")), "How it was found"]
-    main_arena: Annotated[Address, "Its main_arena"]
+    version: Optional[str]
+    """Its release."""
+    located_by: Annotated[str, ("enum", ("symbols", "scan"))]
+    """How it was found."""
+    main_arena: Address
+    """Its main_arena."""
 
 
 SCHEMA = 1
@@ -208,40 +220,49 @@ class Envelope(Record):
     """What every document has."""
 
     schema: Form
-    command: Annotated[str, "The command"]
-    door: Annotated[str, ("enum", ("gdb", "lldb", "shell")), "Where it was typed"]
-    complete: Annotated[bool, "Whether there is no problem"]
+    command: str
+    """The command."""
+    door: Annotated[str, ("enum", ("gdb", "lldb", "shell"))]
+    """Where it was typed."""
+    complete: bool
+    """Whether there is no problem."""
     problems: Problems
     problem_records: ProblemRecords
-    target: Annotated[Optional[TargetRecord], "What was looked at; null: nothing"]
-    glibc: Annotated[Optional[Glibc], "The glibc that was looked at; null: none was"]
-    held_seconds: Annotated[Optional[float], "For how long a live process was held; null: it was not, or by a debugger"]
-    rules: Annotated[
-        Sequence[Annotated[str, "A file"]], "The files of rules by which blocks were named; empty: by none"
-    ]
+    target: Optional[TargetRecord]
+    """What was looked at; null: nothing."""
+    glibc: Optional[Glibc]
+    """The glibc that was looked at; null: none was."""
+    held_seconds: Optional[float]
+    """For how long a live process was held; null: it was not, or by a debugger."""
+    rules: Sequence[Annotated[str, "A file"]]
+    """The files of rules by which blocks were named; empty: by none."""
 
 
 class InList(Record):
     """What --jsonl puts in front of each document."""
 
-    subject: Annotated[str, "With --jsonl: the process or core, as it was named"] = ""
+    subject: str = ""
+    """With --jsonl: the process or core, as it was named."""
 
 
 class Failed(InList):
     """What stands in its document's place."""
 
     schema: Form
-    command: Annotated[str, "What was asked"]
-    complete: Annotated[bool, ("enum", (False,)), "Nothing could be read"]
+    command: str
+    """What was asked."""
+    complete: Annotated[bool, ("enum", (False,))]
+    """Nothing could be read."""
     problems: Problems
     problem_records: ProblemRecords
-    error: Annotated[str, "Why, in words"]
+    error: str
+    """Why, in words."""
 
 
 class Document(Record):
     """What a command found: its own keys are its fields, `envelope` has those of every document."""
 
-    envelope: Annotated[Envelope, "What every document has"] = Envelope(
+    envelope: Envelope = Envelope(
         schema=SCHEMA,
         command="",
         door="",
@@ -253,6 +274,7 @@ class Document(Record):
         held_seconds=None,
         rules=(),
     )
+    """What every document has."""
     of_command = ""
     """The command whose document it is."""
 

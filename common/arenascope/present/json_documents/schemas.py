@@ -1,11 +1,15 @@
-"""The JSON Schema (draft 2020-12) of each document, made from the annotations of its typed record (record.py).
+"""The JSON Schema (draft 2020-12) of each document, made from the fields of its typed record (record.py): their
+annotations, and the docstrings under them.
 
 All of them together are docs/schema/arenascope.json: each record is one of its `$defs`, and so is each document.
 """
 
 from __future__ import annotations
 
+import ast
 import json
+import pkgutil
+from functools import cache
 from typing import Annotated, Any, Iterator, Mapping, Optional, Sequence, Union, get_args, get_origin, get_type_hints
 
 from ..glossary import word_of_key
@@ -71,6 +75,20 @@ def _key_of(kind: type[Record], key: str) -> Schema:
     return {REF: f"#/{DEFS}/{kind.__name__}/properties/{key}"}
 
 
+@cache
+def _meanings(module: str) -> Mapping[tuple[str, str], str]:
+    """What each field of the records of a module means, by record and field: the docstrings under them."""
+    source = pkgutil.get_data(__package__, f"{module.rpartition('.')[2]}.py") or b""
+    records = [each for each in ast.parse(source).body if isinstance(each, ast.ClassDef)]
+    return {
+        (kind.name, field.target.id): " ".join(below.value.value.split()).rstrip(".")
+        for kind in records
+        for field, below in zip(kind.body, kind.body[1:])
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
+    }
+
+
 class Definitions:
     """Makes the schema of each record once; others refer to it."""
 
@@ -82,7 +100,11 @@ class Definitions:
         """A schema for each field of the record; the envelope of a Document is left out."""
         hints = get_type_hints(kind, include_extras=True)
         own = [name for name in kind._fields if not (name == ENVELOPE and issubclass(kind, Document))]
-        schemas = {name: self._inherited(kind, name) or self.schema_of(hints[name]) for name in own}
+        said = _meanings(kind.__module__)
+        schemas = {
+            name: self._inherited(kind, name) or self.schema_of(hints[name], said.get((kind.__name__, name), ""))
+            for name in own
+        }
         return {key_of(name): optional(each) if hasattr(kind, name) else each for name, each in schemas.items()}
 
     def _inherited(self, kind: type[Record], name: str) -> Optional[Schema]:
@@ -95,7 +117,7 @@ class Definitions:
         return _key_of(base, name)
 
     def schema_of(self, hint: object, meaning: str = "") -> Schema:
-        """The schema of a field's annotation. `meaning`: the text of an outer annotation, which says more."""
+        """The schema of a field's annotation. `meaning`: the docstring, or the text of an outer annotation."""
         null, more = False, {}
         while get_origin(hint) in (Annotated, Union):
             first, *others = get_args(hint)
