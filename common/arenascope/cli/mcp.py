@@ -24,6 +24,7 @@ from ..base.internal_error import fault_id, fault_line
 from ..base.model import Statement
 from ..base.printable import one_line, printable
 from ..commands.all_commands import all_commands
+from ..commands.framework.api_subject import option_words
 from ..commands.framework.arguments import Argument, argument, outline_of
 from ..commands.framework.command import LIMIT, WITH_VALUES, Command
 from ..present.json_documents.block_records import ChunkDocument
@@ -154,15 +155,14 @@ class Tool(NamedTuple):
         return {"subject": named.subject, **answer}
 
     def _options(self, given: Mapping[str, Any]) -> Namespace:
-        words, places = ["--json"], []
-        for name, each in self.arguments.items():
-            value = given.get(name)
-            if not each.is_option:
-                places += value if isinstance(value, list) else [value] if value is not None else []
-            elif value is True:
-                words.append(each.long_names[0])
-            elif value is not None and value is not False:
-                words.append(f"{each.long_names[0]}={value}")
+        values = {name: given.get(name) for name in self.arguments}
+        words = [
+            "--json",
+            *option_words({name: values[name] for name, each in self.arguments.items() if each.is_option}),
+        ]
+        places: list[str] = []
+        for value in (values[name] for name, each in self.arguments.items() if not each.is_option):
+            places += value if isinstance(value, list) else [value] if value is not None else []
         if self.applies:
             words += [APPLY, YES]
         if self.allowed.values and WITH_VALUES in self.command.arguments:

@@ -1,41 +1,15 @@
-"""The table of all commands. Each command's module is loaded when it is asked for."""
+"""The table of all commands: each module beside this one is a command, and is loaded when it is asked for."""
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from pkgutil import iter_modules
 
 from .framework.command import GROUPS, Command
 
-COMMAND_NAMES = (
-    "arenas",
-    "bins",
-    "check",
-    "chunk",
-    "chunks",
-    "containers",
-    "diff",
-    "heaps",
-    "info",
-    "leaks",
-    "map",
-    "mappings",
-    "mmapped",
-    "owner",
-    "owners",
-    "params",
-    "pins",
-    "refs",
-    "report",
-    "save",
-    "snapshot",
-    "stats",
-    "threads",
-    "trend",
-    "trim",
-    "types",
-    "version",
-    "waste",
-)
+_MODULES = iter_modules([os.path.dirname(__file__)])
+COMMAND_NAMES = tuple(sorted(each.name for each in _MODULES if not each.ispkg and each.name != "all_commands"))
 """In alphabetical order."""
 
 

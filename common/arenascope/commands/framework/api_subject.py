@@ -17,6 +17,18 @@ Option = Union[str, int, bool, None]
 AnyDocument = TypeVar("AnyDocument", bound=Document)
 
 
+def _asking(kind: type[AnyDocument]) -> Callable[..., AnyDocument]:
+    """A method that runs the command with this document. It takes the command's words, then its options."""
+
+    def method(self: Subject, *words: Union[str, int], **options: Option) -> AnyDocument:
+        document = self.ask(kind.of_command, *words, **options)
+        assert isinstance(document, kind)
+        return document
+
+    method.__annotations__["return"] = kind
+    return method
+
+
 class Subject(ABC):
     """A process or a core. Options are keyword arguments: `trim(ranges=True)`, `types(by="blocks")`."""
 
@@ -46,87 +58,36 @@ class Subject(ABC):
         except KeyError:
             raise UsageError(f"there is no command {name!r}", "docs/commands.md has them all") from None
         typed = [f"{each:#x}" if isinstance(each, int) else each for each in words]
-        return self.look(command, command.parser("arenascope").parse_args([*typed, *_typed(options), "--json"]))
+        return self.look(command, command.parser("arenascope").parse_args([*typed, *option_words(options), "--json"]))
 
-    def _typed(self, kind: type[AnyDocument], options: Mapping[str, Option], *words: Union[str, int]) -> AnyDocument:
-        document = self.ask(kind.of_command, *words, **options)
-        assert isinstance(document, kind)
-        return document
-
-    def arenas(self, **options: Option) -> arena_records.ArenasDocument:
-        return self._typed(arena_records.ArenasDocument, options)
-
-    def trim(self, **options: Option) -> arena_records.TrimDocument:
-        return self._typed(arena_records.TrimDocument, options)
-
-    def types(self, **options: Option) -> block_records.TypesDocument:
-        return self._typed(block_records.TypesDocument, options)
-
-    def containers(self, **options: Option) -> block_records.ContainersDocument:
-        return self._typed(block_records.ContainersDocument, options)
-
-    def owners(self, **options: Option) -> block_records.OwnersDocument:
-        return self._typed(block_records.OwnersDocument, options)
-
-    def bins(self, **options: Option) -> arena_records.BinsDocument:
-        return self._typed(arena_records.BinsDocument, options)
-
-    def check(self, **options: Option) -> block_records.CheckDocument:
-        return self._typed(block_records.CheckDocument, options)
-
-    def heaps(self, **options: Option) -> arena_records.HeapsDocument:
-        return self._typed(arena_records.HeapsDocument, options)
-
-    def info(self, **options: Option) -> arena_records.InfoDocument:
-        return self._typed(arena_records.InfoDocument, options)
-
-    def leaks(self, **options: Option) -> block_records.LeaksDocument:
-        return self._typed(block_records.LeaksDocument, options)
-
-    def chunk(self, address: Union[str, int], **options: Option) -> block_records.ChunkDocument:
-        return self._typed(block_records.ChunkDocument, options, address)
-
-    def owner(self, address: Union[str, int], **options: Option) -> block_records.OwnerDocument:
-        return self._typed(block_records.OwnerDocument, options, address)
-
-    def params(self, **options: Option) -> arena_records.ParamsDocument:
-        return self._typed(arena_records.ParamsDocument, options)
-
-    def pins(self, **options: Option) -> block_records.PinsDocument:
-        return self._typed(block_records.PinsDocument, options)
-
-    def refs(self, address: Union[str, int], **options: Option) -> block_records.RefsDocument:
-        return self._typed(block_records.RefsDocument, options, address)
-
-    def report(self, **options: Option) -> process_records.ReportDocument:
-        return self._typed(process_records.ReportDocument, options)
-
-    def stats(self, **options: Option) -> arena_records.StatsDocument:
-        return self._typed(arena_records.StatsDocument, options)
-
-    def threads(self, **options: Option) -> arena_records.ThreadsDocument:
-        return self._typed(arena_records.ThreadsDocument, options)
-
-    def chunks(self, **options: Option) -> block_records.ChunksDocument:
-        return self._typed(block_records.ChunksDocument, options)
-
-    def map(self, **options: Option) -> block_records.MapDocument:
-        return self._typed(block_records.MapDocument, options)
-
-    def mappings(self, **options: Option) -> process_records.MappingsDocument:
-        return self._typed(process_records.MappingsDocument, options)
-
-    def mmapped(self, **options: Option) -> arena_records.MmappedDocument:
-        return self._typed(arena_records.MmappedDocument, options)
-
-    def waste(self, **options: Option) -> block_records.WasteDocument:
-        return self._typed(block_records.WasteDocument, options)
-
-    def version(self, **options: Option) -> arena_records.VersionDocument:
-        return self._typed(arena_records.VersionDocument, options)
+    arenas = _asking(arena_records.ArenasDocument)
+    trim = _asking(arena_records.TrimDocument)
+    types = _asking(block_records.TypesDocument)
+    containers = _asking(block_records.ContainersDocument)
+    owners = _asking(block_records.OwnersDocument)
+    bins = _asking(arena_records.BinsDocument)
+    check = _asking(block_records.CheckDocument)
+    heaps = _asking(arena_records.HeapsDocument)
+    info = _asking(arena_records.InfoDocument)
+    leaks = _asking(block_records.LeaksDocument)
+    chunk = _asking(block_records.ChunkDocument)
+    owner = _asking(block_records.OwnerDocument)
+    params = _asking(arena_records.ParamsDocument)
+    pins = _asking(block_records.PinsDocument)
+    refs = _asking(block_records.RefsDocument)
+    report = _asking(process_records.ReportDocument)
+    stats = _asking(arena_records.StatsDocument)
+    threads = _asking(arena_records.ThreadsDocument)
+    chunks = _asking(block_records.ChunksDocument)
+    map = _asking(block_records.MapDocument)
+    mappings = _asking(process_records.MappingsDocument)
+    mmapped = _asking(arena_records.MmappedDocument)
+    version = _asking(arena_records.VersionDocument)
+    waste = _asking(block_records.WasteDocument)
 
 
-def _typed(options: Mapping[str, Option]) -> Iterator[str]:
+def option_words(options: Mapping[str, Option]) -> Iterator[str]:
+    """The options as a user would type them."""
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
