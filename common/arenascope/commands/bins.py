@@ -6,7 +6,7 @@ from typing import Iterator, NamedTuple, Optional
 
 from ..base.model import Bin
 from ..present.json_documents.arena_records import BinRow, BinsDocument
-from ..present.shared_text.text import AT_LEAST, Style, count, cut, left_out, number, table
+from ..present.shared_text.text import AT_LEAST, Column, column_table, count, cut, left_out, number
 from ..session.resident import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command, of_heap
 
@@ -72,27 +72,19 @@ def _lines(context: Context, rows: list[OwnedBin], partial: bool) -> Iterator[st
     )
     yield ""
     ordered = sorted(rows, key=lambda row: -row.bin.bytes) if context.options.limit else rows
-    shown, more = cut([_cells(style, row) for row in ordered], context.options.limit)
-    headers = ("of", "kind", "bin", "from", "to", "chunks", "bytes", "average")
-    yield from table(style, headers, shown, left=(0, 1), expendable=("average", "bin", "to", "chunks"))
+    shown, more = cut(ordered, context.options.limit)
+    columns = (
+        Column("of", lambda row: f"thread {row.tid}" if row.arena is None else f"arena {row.arena}", left=True),
+        Column("kind", lambda row: row.bin.kind, left=True),
+        Column("bin", lambda row: str(row.bin.index)),
+        Column("from", lambda row: style.size(row.bin.min_bytes)),
+        Column("to", lambda row: "any" if row.bin.max_bytes is None else style.size(row.bin.max_bytes)),
+        # the list could not be followed to its end
+        Column("chunks", lambda row: ("" if row.bin.whole else "≥ ") + number(row.bin.chunks)),
+        Column("bytes", lambda row: ("" if row.bin.whole else "≥ ") + style.size(row.bin.bytes)),
+        Column("average", lambda row: style.size(row.bin.bytes // row.bin.chunks if row.bin.chunks else None)),
+    )
+    yield from column_table(style, columns, shown, expendable=("average", "bin", "to", "chunks"))
     if more:
         yield style.dim("largest first")
     yield from left_out(style, more, "bin")
-
-
-def _cells(style: Style, row: OwnedBin) -> list[str]:
-    whose = f"arena {row.arena}" if row.arena is not None else f"thread {row.tid}"
-    average = row.bin.bytes // row.bin.chunks if row.bin.chunks else None
-    upper = style.size(row.bin.max_bytes) if row.bin.max_bytes is not None else "any"
-    # the list could not be followed to its end
-    bound = "" if row.bin.whole else "≥ "
-    return [
-        whose,
-        row.bin.kind,
-        str(row.bin.index),
-        style.size(row.bin.min_bytes),
-        upper,
-        bound + number(row.bin.chunks),
-        bound + style.size(row.bin.bytes),
-        style.size(average),
-    ]

@@ -14,7 +14,7 @@ from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.types import GUESS
 from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information, without_types_text
-from ..present.shared_text.text import Style, count, next_lines, share, table, word
+from ..present.shared_text.text import Column, Style, column_table, count, known, next_lines, share, word
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
@@ -116,7 +116,6 @@ def missing_containers(context: Context, search: ImageSearch, none: bool) -> Seq
     return notes
 
 
-HEADERS = ("container", "type", "containers", "elements", "held", "per element", "load", "longest chain")
 ASKING = {
     "shell": "--declared reads them",
     "": "ARENASCOPE_DECLARED=0 is in the debugger's environment",
@@ -131,16 +130,18 @@ def lines(
     if rows:
         yield style.bold(_largest(style, rows[0], in_use))
         yield ""
-    yield from table(
-        style,
-        HEADERS,
-        [_cells(style, row) for row in rows],
-        left=(0, 1),
-        names=(0, 1),
-        optional=("load", "longest chain"),
-        expendable=("load", "longest chain", "containers", "per element", "type", "elements", "held"),
-        limit=limit,
+    columns = (
+        Column("container", lambda row: row.path + ("" if row.certain else GUESS), name=True),
+        Column("type", type_text, name=True),
+        Column("containers", lambda row: f"{row.containers:,}"),
+        Column("elements", lambda row: f"{row.elements.number:,}"),
+        Column("held", lambda row: style.size(row.held_bytes)),
+        Column("per element", lambda row: row.elements.number and style.size(row.held_bytes // row.elements.number)),
+        Column("load", _load, optional=True),
+        Column("longest chain", lambda row: known(row.elements.longest_chain), optional=True),
     )
+    expendable = ("load", "longest chain", "containers", "per element", "type", "elements", "held")
+    yield from column_table(style, columns, rows, expendable=expendable, limit=limit)
     yield from map(note_text, notes)
     if rows:
         element = next((named(row.element).name for row in rows if row.element and row.elements.number), "NAME")
@@ -161,18 +162,8 @@ def _largest(style: Style, row: ContainerRow, in_use: int) -> str:
     )
 
 
-def _cells(style: Style, row: ContainerRow) -> list[str]:
-    counted = row.elements
-    return [
-        row.path + ("" if row.certain else GUESS),
-        type_text(row),
-        f"{row.containers:,}",
-        f"{counted.number:,}",
-        style.size(row.held_bytes),
-        style.size(row.held_bytes // counted.number) if counted.number else "",
-        f"{counted.number / counted.buckets:.2f}" if counted.buckets else "",
-        f"{counted.longest_chain:,}" if counted.longest_chain is not None else "",
-    ]
+def _load(row: ContainerRow) -> str:
+    return f"{row.elements.number / row.elements.buckets:.2f}" if row.elements.buckets else ""
 
 
 def type_text(row: ContainerRow) -> str:

@@ -7,7 +7,7 @@ from typing import Iterator, Optional
 from ..base.model import Heap
 from ..present.json_documents.arena_records import HeapRow, HeapsDocument
 from ..present.json_documents.record import address
-from ..present.shared_text.text import AT_LEAST, count, table
+from ..present.shared_text.text import AT_LEAST, Column, column_table, count
 from ..session.resident import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
 
@@ -51,22 +51,14 @@ def _lines(context: Context, rows: list[tuple[Heap, Optional[int]]], partial: bo
     size = style.size(sum(heap.bytes for heap, _ in rows))
     yield style.bold(f"{AT_LEAST if partial else ''}{count(len(rows), 'heap')} of {size} in {count(arenas, 'arena')}")
     yield ""
-    cells = []
-    for heap, resident in rows:
-        accessible = style.size(heap.mprotect_bytes) if heap.mprotect_bytes is not None else "-"
-        cells.append(
-            [
-                str(heap.arena),
-                f"{heap.address:#x}",
-                f"{heap.end:#x}",
-                style.size(heap.bytes),
-                accessible,
-                style.size(resident),
-                "top" if heap.last else "",
-            ]
-        )
-    headers = ("arena", "from", "to", "size", "accessible", "resident", "holds")
-    limit = context.options.limit
-    yield from table(
-        style, headers, cells, left=(0, 1, 2, 6), expendable=("accessible", "to"), limit=limit, what="heap"
+    columns = (
+        Column("arena", lambda row: str(row[0].arena), left=True),
+        Column("from", lambda row: f"{row[0].address:#x}", left=True),
+        Column("to", lambda row: f"{row[0].end:#x}", left=True),
+        Column("size", lambda row: style.size(row[0].bytes)),
+        Column("accessible", lambda row: "-" if row[0].mprotect_bytes is None else style.size(row[0].mprotect_bytes)),
+        Column("resident", lambda row: style.size(row[1])),
+        Column("holds", lambda row: row[0].last and "top", left=True),
     )
+    limit = context.options.limit
+    yield from column_table(style, columns, rows, expendable=("accessible", "to"), limit=limit, what="heap")

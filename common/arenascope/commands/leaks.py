@@ -15,7 +15,7 @@ from ..present.json_documents.block_records import BlockSum, EncodedPointerBlock
 from ..present.json_documents.record import address
 from ..present.screens.refs import STALE_WORDS
 from ..present.screens.types import may_be
-from ..present.shared_text.text import Style, count, cut, left_out, next_lines, table
+from ..present.shared_text.text import Column, Style, column_table, count, cut, left_out, next_lines
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap
@@ -73,7 +73,6 @@ def leaks_command(context: Context) -> Answer:
     return Answer(found, of_heap(look.session, text), problems, status=LOST if lost and not leaks.unwatched else 0)
 
 
-SURE = 4
 FEW = 5
 """How many stale words are named."""
 
@@ -134,32 +133,25 @@ def lines(
         said = alone if encoding == ALIKE else f"held by {encoding} pointers alone"
         yield f"{said}: {size(numbers)} in {count(len(numbers), 'block')}"
     yield ""
-    shown, more = cut([_cells(style, each) for each in rows], limit)
+    shown, more = cut(rows, limit)
     if shown:
-        yield from _table(style, shown)
+        columns = (
+            Column("what", lambda row: type_words(row.type), name=True),
+            Column("blocks", lambda row: f"{row.blocks:,}"),
+            Column("bytes", lambda row: style.size(row.bytes)),
+            Column("retained", lambda row: row.indirect_blocks and _retained(style, row), optional=True),
+            # an empty column would take the room of the examples
+            Column("sure", lambda row: row.strength != "definite" and "perhaps", left=True, optional=True),
+            Column("one of them", lambda row: f"{row.samples[0]:#x}", left=True),
+        )
+        yield from column_table(style, columns, shown, expendable=("one of them",))
         yield from left_out(style, more, "row")
-        yield from (may_be(each.type, each.may_be) for each in cut(rows, limit)[0] if each.may_be)
+        yield from (may_be(each.type, each.may_be) for each in shown if each.may_be)
         yield ""
     typed = [style.typed(f"chunk {rows[0].samples[0]:#x}")] if rows else []
     typed += [style.typed("leaks --possible")] if perhaps and not with_possible else []
     yield from next_lines(style, *typed, style.typed("types"))
 
 
-def _table(style: Style, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The table of lost blocks. An empty column would take the room of the examples, so it is left out."""
-    sure = "sure" if any(row[SURE] for row in rows) else ""
-    retained = "retained"
-    headers = ("what", "blocks", "bytes", retained, sure, "one of them")
-    left = (0, SURE, SURE + 1)
-    yield from table(style, headers, rows, left=left, names=(0,), optional=(retained,), expendable=("one of them",))
-
-
-def _cells(style: Style, row: LeakRow) -> list[str]:
-    return [
-        type_words(row.type),
-        f"{row.blocks:,}",
-        style.size(row.bytes),
-        f"{style.size(row.all_bytes)} in {row.blocks + row.indirect_blocks:,}" if row.indirect_blocks else "",
-        "" if row.strength == "definite" else "perhaps",
-        f"{row.samples[0]:#x}",
-    ]
+def _retained(style: Style, row: LeakRow) -> str:
+    return f"{style.size(row.all_bytes)} in {row.blocks + row.indirect_blocks:,}"

@@ -8,7 +8,7 @@ from ..analysis.report import MALLOC, Extent, Mapped, mapped, part_sums
 from ..analysis.trim import total
 from ..present.json_documents.process_records import MappedPart, MappingRow, MappingsDocument, MappingTotals
 from ..present.json_documents.record import hexadecimal
-from ..present.shared_text.text import Style, count, next_lines, table
+from ..present.shared_text.text import Column, Style, column_table, count, next_lines
 from ..session.resident import heap_pages, mmapped_extents, problems_of
 from ..session.session import Session
 from ..sources.target import MappingUse
@@ -136,15 +136,20 @@ def _lines(
     else:
         yield style.bold(f"{where}, {style.size(resident)} resident: {parts}")
     yield ""
-    cells = [_cells(style, alike, names) for alike in _alike(style, rows, names, by)]
-    headers = ("from", "to", "size", "resident", "access", "whose")
-    what = "row" if len(cells) < len(rows) else "mapping"
-    yield from table(
-        style, headers, cells, left=(0, 1, 4, 5), expendable=("access", "to", "resident"), limit=limit, what=what
+    groups = _alike(style, rows, names, by)
+    columns = (
+        Column("from", lambda alike: f"{min(row.use.region.start for row in alike):#x}", left=True),
+        Column("to", lambda alike: f"{alike[0].use.region.end:#x}" if len(alike) == 1 else "…", left=True),
+        Column("size", lambda alike: style.size(alike[0].use.region.size * len(alike))),
+        Column("resident", lambda alike: style.size(total(row.resident for row in alike))),
+        Column("access", lambda alike: _access(alike[0]), left=True),
+        Column("whose", lambda alike: _whose_all(style, alike, names), left=True),
     )
+    what = "row" if len(groups) < len(rows) else "mapping"
+    yield from column_table(style, columns, groups, expendable=("access", "to", "resident"), limit=limit, what=what)
     yield ""
     each = f"{style.typed('mappings --sort address')} (each in a row of its own)"
-    more_rows = [each] if len(cells) < len(rows) else []
+    more_rows = [each] if len(groups) < len(rows) else []
     yield from next_lines(style, *more_rows, *map(style.typed, ("report", "heaps", "mmapped")))
 
 
@@ -166,17 +171,9 @@ def _alike(
     return sorted(groups.values(), key=most)
 
 
-def _cells(style: Style, alike: Sequence[Mapped], names: Mapping[int, Optional[str]]) -> list[str]:
-    first, whose = alike[0], _whose(style, alike[0], names)
-    size = first.use.region.size
-    return [
-        f"{min(row.use.region.start for row in alike):#x}",
-        f"{first.use.region.end:#x}" if len(alike) == 1 else "…",
-        style.size(size * len(alike)),
-        style.size(total(row.resident for row in alike)),
-        _access(first),
-        whose if len(alike) == 1 else f"{len(alike):,} of {style.size(size)} each: {whose}",
-    ]
+def _whose_all(style: Style, alike: Sequence[Mapped], names: Mapping[int, Optional[str]]) -> str:
+    each = "" if len(alike) == 1 else f"{len(alike):,} of {style.size(alike[0].use.region.size)} each: "
+    return each + _whose(style, alike[0], names)
 
 
 def _whose(style: Style, row: Mapped, names: Mapping[int, Optional[str]]) -> str:

@@ -9,7 +9,7 @@ from ..blocks.single_blocks import kinds_by_types
 from ..present.json_documents.arena_records import MmappedDocument, MmappedRow
 from ..present.json_documents.record import chunk_tally, hexadecimal
 from ..present.screens.types import A_GUESS, name_of
-from ..present.shared_text.text import count, cut, left_out, table
+from ..present.shared_text.text import Column, column_table, count, cut, left_out
 from ..session.resident import mmapped_mismatch, mmapped_tally, pages_of, problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
 
@@ -70,19 +70,14 @@ def _lines(
         return
     yield ""
     order = sorted(zip(blocks, resident, types), key=lambda row: -row[0].bytes)
-    rows = [
-        [f"{block.chunk:#x}", style.size(block.bytes), style.size(held), name_of(kind) if kind else ""]
-        for block, held, kind in order
-    ]
-    shown, more = cut(rows, context.options.limit)
-    yield from table(
-        style,
-        ("chunk", "size", "resident", "type"),
-        shown,
-        left=(0, 3),
-        names=(3,),
-        optional=() if any(types) else ("type",),
+    shown, more = cut(order, context.options.limit)
+    columns = (
+        Column("chunk", lambda row: f"{row[0].chunk:#x}", left=True),
+        Column("size", lambda row: style.size(row[0].bytes)),
+        Column("resident", lambda row: style.size(row[1])),
+        Column("type", lambda row: row[2] and name_of(row[2]), name=True, optional=True),
     )
+    yield from column_table(style, columns, shown)
     if any(kind and not kind.certain for kind in types):
         yield style.dim(A_GUESS)
     yield from left_out(style, more, "block")

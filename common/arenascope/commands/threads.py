@@ -8,7 +8,7 @@ from ..analysis.trim import total
 from ..base.model import ThreadCache
 from ..present.json_documents.arena_records import Cache, ThreadRow, ThreadsDocument
 from ..present.json_documents.record import address
-from ..present.shared_text.text import count, number, table
+from ..present.shared_text.text import Column, column_table, count, number
 from ..session.resident import problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
 
@@ -47,19 +47,15 @@ def _lines(context: Context, caches: Sequence[ThreadCache], alone: Optional[Sequ
     held = total(cache.tally.bytes if cache.known else None for cache in caches)
     yield style.bold(f"{count(len(caches), 'thread')} on {count(used, 'arena')}; their caches hold {style.size(held)}")
     yield ""
-    rows = [
-        [
-            str(cache.tid),
-            cache.name or "-",
-            _arena(cache),
-            f"{cache.address:#x}" if cache.address else "-",
-            number(cache.tally.chunks if cache.known else None),
-            style.size(cache.tally.bytes if cache.known else None),
-        ]
-        for cache in caches
-    ]
-    headers, limit = ("tid", "name", "arena", "cache at", "chunks", "bytes"), context.options.limit
-    yield from table(style, headers, rows, left=(0, 1, 2, 3), limit=limit, what="thread")
+    columns = (
+        Column("tid", lambda cache: str(cache.tid), left=True),
+        Column("name", lambda cache: cache.name or "-", left=True),
+        Column("arena", _arena, left=True),
+        Column("cache at", lambda cache: f"{cache.address:#x}" if cache.address else "-", left=True),
+        Column("chunks", lambda cache: number(cache.tally.chunks if cache.known else None)),
+        Column("bytes", lambda cache: style.size(cache.tally.bytes if cache.known else None)),
+    )
+    yield from column_table(style, columns, caches, limit=context.options.limit, what="thread")
     if alone:
         alone_hold = sum(header.system_mem for header in session.headers if header.index in alone)
         which = ", ".join(map(str, alone[:12])) + (" …" if len(alone) > 12 else "")

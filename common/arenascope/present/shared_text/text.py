@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
 
 from ...analysis.report import is_unnamed
 from ...base import optional_libraries
@@ -297,6 +297,11 @@ def number(value: Optional[int]) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
+def known(value: Optional[int]) -> str:
+    """The number; "" if there is none."""
+    return "" if value is None else f"{value:,}"
+
+
 def in_use(style: Style, used: Optional[int], bookkeeping: Optional[int]) -> str:
     """Bytes in use as every screen shows them: with malloc's bookkeeping, which only a sweep of the heaps can
     separate."""
@@ -389,6 +394,29 @@ def table(
         if any(gone):
             yield f"({', '.join(filter(None, gone))}: left out at a width of {style.width} columns)"
     yield from left_out(style, more, what, many)
+
+
+class Column(NamedTuple):
+    """A column of a table, with what it shows of a row: an empty cell for "", 0 and None. See table()."""
+
+    title: str
+    cell: Callable[[Any], object]
+    left: bool = False
+    name: bool = False
+    optional: bool = False
+
+
+def column_table(style: Style, columns: Sequence[Column], rows: Iterable[object], **how: Any) -> Iterator[str]:
+    """A table of these columns, with a line for each of `rows`."""
+    return table(
+        style,
+        [each.title for each in columns],
+        [[str(each.cell(row) or "") for each in columns] for row in rows],
+        left=[at for at, each in enumerate(columns) if each.left or each.name],
+        names=[at for at, each in enumerate(columns) if each.name],
+        optional=[each.title for each in columns if each.optional],
+        **how,
+    )
 
 
 def _texts(every: Sequence[Sequence[str]], align: Sequence[str]) -> dict[int, int]:
