@@ -19,8 +19,9 @@ class Hello(Document):
     said: str
 
 
-@command("this tool", "Say hello.", "hello")
+@command("this tool", "hello")
 def hello_command(context: Context) -> Answer:
+    "Say hello."
     return Answer(Hello(said="hello"), ["hello from a file"])
 """
 

@@ -13,6 +13,7 @@ import runpy
 import sys
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from shlex import join
 from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 
@@ -168,17 +169,8 @@ class Loop(NamedTuple):
 
 
 def find_loop(name: str) -> Loop:
-    if name == "top":
-        from .top import OUTLINE, run
-    elif name == "watch":
-        from .watch import OUTLINE, run
-    elif name == "metrics":
-        from .metrics import OUTLINE, run
-    elif name == "mcp":
-        from .mcp import OUTLINE, run
-    else:
-        from .engines.fleet import OUTLINE, run
-    return Loop(name, OUTLINE, run)
+    module = import_module(f".engines.{name}" if name == "fleet" else f".{name}", __package__)
+    return Loop(name, module.OUTLINE, module.run)
 
 
 class CommandTree(OneLine):

@@ -25,7 +25,7 @@ from ..base.model import Statement
 from ..base.printable import one_line, printable
 from ..commands.all_commands import all_commands
 from ..commands.framework.api_subject import option_words
-from ..commands.framework.arguments import Argument, argument, outline_of
+from ..commands.framework.arguments import Argument, argument, help_in, outline_of
 from ..commands.framework.command import LIMIT, WITH_VALUES, Command
 from ..present.json_documents.block_records import ChunkDocument
 from ..present.json_documents.record import Envelope, failure, statement_record, written
@@ -311,31 +311,14 @@ def _check(tool: Tool, given: Mapping[str, Any]) -> None:
         raise UsageError(one_line(f"{where}{error.message}"))
 
 
-OUTLINE = outline_of(
-    "Commands as tools for an assistant (MCP), about the processes and cores that are named here.",
-    "A client starts it and speaks to it over standard input and output; it ends when its input does. Each command "
-    "that needs no file is a tool, and its answer is the --json document. An assistant can look at what is named, and "
-    "at nothing else. It changes nothing, unless --allow-apply is given, and sees nothing of what blocks hold, unless "
-    "--with-values is. It needs MCP's SDK: pip install 'arenascope[mcp]'.",
-    "mcp redis-server\nmcp core.1234 -p 5678 --hold-at-most 500ms",
-    SUBJECTS,
-    PID_OPTION,
-    CORE_OPTION,
-    HOLD_AT_MOST_OPTION,
-    argument(
-        "--allow-apply",
-        action="store_true",
-        help="also a tool for `trim --apply`, which changes the process and asks nobody first",
-    ),
-    argument(
-        "--with-values",
-        action="store_true",
-        help="also the program's own data: keys of containers, values, words of blocks",
-    ),
-)
-
-
 def run(options: argparse.Namespace) -> int:
+    """Commands as tools for an assistant (MCP), about the processes and cores that are named here.
+
+    A client starts it and speaks to it over standard input and output; it ends when its input does. Each command that
+    needs no file is a tool, and its answer is the --json document. An assistant can look at what is named, and at
+    nothing else. It changes nothing, unless --allow-apply is given, and sees nothing of what blocks hold, unless
+    --with-values is. It needs MCP's SDK: pip install 'arenascope[mcp]'.
+    """
     try:
         import_module("mcp_types")
         import_module("mcp.server.stdio")
@@ -354,6 +337,26 @@ def run(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, _stop)
     serve(tools_for(named, allowed))
     return 0
+
+
+OUTLINE = outline_of(
+    *help_in(run),
+    "mcp redis-server\nmcp core.1234 -p 5678 --hold-at-most 500ms",
+    SUBJECTS,
+    PID_OPTION,
+    CORE_OPTION,
+    HOLD_AT_MOST_OPTION,
+    argument(
+        "--allow-apply",
+        action="store_true",
+        help="also a tool for `trim --apply`, which changes the process and asks nobody first",
+    ),
+    argument(
+        "--with-values",
+        action="store_true",
+        help="also the program's own data: keys of containers, values, words of blocks",
+    ),
+)
 
 
 def _stop(*_: object) -> NoReturn:

@@ -18,32 +18,11 @@ from ..base import optional_libraries
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..base.whole_file import FOR_ALL, write_whole
-from ..commands.framework.arguments import argument, outline_of
+from ..commands.framework.arguments import argument, help_in, outline_of
 from ..sources.live.procfiles import born, name_of
 from .several_subjects import figures
 from .subjects import PID_OPTION, as_subject
 
-OUTLINE = outline_of(
-    "Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.",
-    "Takes processes only, no cores. A scrape holds each process while it is read. What cannot be read is down, and "
-    "gives no figures.",
-    "metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\nmetrics 1234 --listen 9911",
-    argument("pids", metavar="PID", nargs="*", default=[], help="the processes"),
-    PID_OPTION,
-    argument(
-        "--output", metavar="FILE", help="replace FILE at once, in the older text format that textfile collectors read"
-    ),
-    argument("--listen", metavar="[HOST:]PORT", help="serve them, on 127.0.0.1 unless HOST says otherwise"),
-    argument(
-        "--types",
-        type=int,
-        default=0,
-        metavar="N",
-        help="also the N types that hold the most: reads every chunk, and keeps a series for each type "
-        "that was ever among them",
-    ),
-    argument("--owners", type=int, default=0, metavar="N", help="likewise, the N variables that keep the most"),
-)
 PREFIX = "glibc_malloc"
 ARENA_FIGURES = ("system_bytes", "used_bytes", "top_bytes", "resident_bytes", "trim_resident_bytes")
 LAST_PORT = 65535
@@ -52,6 +31,11 @@ MAX_SERIES = 1000
 
 
 def run(options: argparse.Namespace) -> int:
+    """Figures of processes for Prometheus (OpenMetrics): printed, into a file, or served.
+
+    Takes processes only, no cores. A scrape holds each process while it is read. What cannot be read is down, and gives
+    no figures.
+    """
     if optional_libraries.load("prometheus_client") is None:
         raise ArenascopeError("prometheus-client is not installed", "pip install prometheus-client")
     for name in ("types", "owners"):
@@ -70,6 +54,27 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(text.decode())
     return 2 if collector.failed else 0
+
+
+OUTLINE = outline_of(
+    *help_in(run),
+    "metrics 1234 --output /var/lib/node_exporter/textfile/malloc.prom\nmetrics 1234 --listen 9911",
+    argument("pids", metavar="PID", nargs="*", default=[], help="the processes"),
+    PID_OPTION,
+    argument(
+        "--output", metavar="FILE", help="replace FILE at once, in the older text format that textfile collectors read"
+    ),
+    argument("--listen", metavar="[HOST:]PORT", help="serve them, on 127.0.0.1 unless HOST says otherwise"),
+    argument(
+        "--types",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also the N types that hold the most: reads every chunk, and keeps a series for each type "
+        "that was ever among them",
+    ),
+    argument("--owners", type=int, default=0, metavar="N", help="likewise, the N variables that keep the most"),
+)
 
 
 def _serve(address: str, registry: Any) -> NoReturn:

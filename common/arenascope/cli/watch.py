@@ -16,7 +16,7 @@ from ..analysis.trend import STILL, Series, ValueAt, grown_types, judged
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.model import Allocator
 from ..base.printable import one_line
-from ..commands.framework.arguments import argument, outline_of, seconds
+from ..commands.framework.arguments import argument, help_in, outline_of, seconds
 from ..commands.framework.command import EXACT, Context, Reads
 from ..commands.snapshot import LookCost, LookLimit, predict_cost, take
 from ..commands.trend import HOW, drawn
@@ -279,11 +279,39 @@ GAP = "  "
 AGAIN = 20
 """The headers are repeated after so many lines."""
 KEEP, FEWEST = 500, 3
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.
+
+    A process is held only while it is read; of several, one after the other. With --save each look is kept as a small
+    file without any of the program's data, from which `trend` shows what grew, since when and how steadily. Where a
+    look with types and owners costs little of the interval and of memory, it has both: what grows is named.
+    """
+    if options.interval <= 0:
+        raise UsageError("--interval must be more than 0")
+    if options.keep < FEWEST:
+        raise UsageError(f"--keep {options.keep} is too few to tell a trend", f"{FEWEST} or more")
+    if options.owners and not options.save:
+        # owners are named for types that grow
+        options.types = True
+    if options.save:
+        snapshot_file.make(options.save)
+    pids = list(dict.fromkeys(map(int, options.pids)))
+    shown = _show(options, pids)
+    try:
+        _look_on(options, pids, shown)
+    finally:
+        shown.close()
+        if options.save and shown.looks:
+            sys.stderr.write(f"next: {typed_program()} trend {one_line(options.save)}\n")
+    if not shown.looks:
+        raise TargetError("none of these processes could be looked at")
+    return 0
+
+
 OUTLINE = outline_of(
-    "Look at each interval: RSS, what is in use, what is free. A live screen; in a pipe, a line for each look.",
-    "A process is held only while it is read; of several, one after the other. With --save each look is kept as a "
-    "small file without any of the program's data, from which `trend` shows what grew, since when and how steadily. "
-    "Where a look with types and owners costs little of the interval and of memory, it has both: what grows is named.",
+    *help_in(run),
     "watch 1234 --interval 60\nwatch $(pgrep server) --interval 60 --save moments/",
     argument("pids", metavar="PID", nargs="*", default=[], help="a process; with several, one line each"),
     PID_OPTION,
@@ -315,29 +343,6 @@ OUTLINE = outline_of(
     ),
     EXACT,
 )
-
-
-def run(options: argparse.Namespace) -> int:
-    if options.interval <= 0:
-        raise UsageError("--interval must be more than 0")
-    if options.keep < FEWEST:
-        raise UsageError(f"--keep {options.keep} is too few to tell a trend", f"{FEWEST} or more")
-    if options.owners and not options.save:
-        # owners are named for types that grow
-        options.types = True
-    if options.save:
-        snapshot_file.make(options.save)
-    pids = list(dict.fromkeys(map(int, options.pids)))
-    shown = _show(options, pids)
-    try:
-        _look_on(options, pids, shown)
-    finally:
-        shown.close()
-        if options.save and shown.looks:
-            sys.stderr.write(f"next: {typed_program()} trend {one_line(options.save)}\n")
-    if not shown.looks:
-        raise TargetError("none of these processes could be looked at")
-    return 0
 
 
 def _look_on(options: argparse.Namespace, pids: list[int], shown: _Show) -> None:

@@ -26,9 +26,7 @@ SORTS = {
 
 @command(
     "arenas and lists",
-    "List the arenas: whose threads use them, what each holds.",
     "arenas --sort free",
-    "system is what an arena took from the kernel; of that, tcache, fast, bins and top are free, the rest is in use.",
     arguments=(
         argument(
             "--quick",
@@ -41,6 +39,10 @@ SORTS = {
     lists=lambda options: not options.quick,
 )
 def arenas_command(context: Context) -> Answer:
+    """List the arenas: whose threads use them, what each holds.
+
+    system is what an arena took from the kernel; of that, tcache, fast, bins and top are free, the rest is in use.
+    """
     session = context.session
     usages = quick_usages(session) if context.options.quick else session.usages
     plans = None if context.options.quick else {trim.plan.arena: trim for trim in trims(session)}

@@ -21,14 +21,16 @@ class OwnedBin(NamedTuple):
 
 @command(
     "arenas and lists",
-    "List the free chunks by thread cache, fast, unsorted, small and large bin.",
     "bins --arena 0",
-    "Thread-cache and fast chunks look in use to malloc and never merge; what lies in the other bins is merged with "
-    "its free neighbours. Thread caches are a thread's, whatever arena their chunks came from.",
     arguments=(ARENA, LIMIT),
     lists=always,
 )
 def bins_command(context: Context) -> Answer:
+    """List the free chunks by thread cache, fast, unsorted, small and large bin.
+
+    Thread-cache and fast chunks look in use to malloc and never merge; what lies in the other bins is merged with its
+    free neighbours. Thread caches are a thread's, whatever arena their chunks came from.
+    """
     context.check_arena(context.options.arena)
     rows = list(_rows(context))
     found = BinsDocument(bins=[_record(row) for row in rows])

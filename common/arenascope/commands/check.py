@@ -267,15 +267,17 @@ BROKEN = 1
 
 @command(
     "chunk by chunk",
-    "Check chunks, bins, thread caches, heaps and arenas against all of malloc's rules.",
     "check",
-    "Each row is a breach: its address, what was expected there and what was found. What a malloc or free in progress "
-    "may leave for a moment does not count as damage, where an arena is locked or a thread is inside malloc. In the "
-    "shell a live process is copied, and runs on meanwhile; the exit status is 1 if there is damage.",
     arguments=(ARENA, LIMIT),
     copies=always,
 )
 def check_command(context: Context) -> Answer:
+    """Check chunks, bins, thread caches, heaps and arenas against all of malloc's rules.
+
+    Each row is a breach: its address, what was expected there and what was found. What a malloc or free in progress may
+    leave for a moment does not count as damage, where an arena is locked or a thread is inside malloc. In the shell a
+    live process is copied, and runs on meanwhile; the exit status is 1 if there is damage.
+    """
     session = context.session
     context.check_arena(context.options.arena)
     outcome = audit(session, context.options.arena)

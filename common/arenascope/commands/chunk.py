@@ -104,12 +104,7 @@ class Described(NamedTuple):
 
 @command(
     "chunk by chunk",
-    "Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.",
     "chunk 0x55d2c0709e50\nchunk p->name p->next --words 32",
-    "Give any address inside a block, or any expression that the debugger understands; several are answered in their "
-    "order. For a block in use its type is shown, and how that is known (see types). Words that point into a program "
-    "or library are shown with the symbol there. If debug information has the block's type, each member is shown with "
-    "its value; for that the shell copies a live process of up to 256 MiB, which runs on.",
     arguments=(
         argument("address", nargs="+", help="an address, or an expression"),
         argument("--words", type=int, default=8, metavar="N", help="show the block's first N words (8)"),
@@ -118,6 +113,13 @@ class Described(NamedTuple):
     ),
 )
 def chunk_command(context: Context) -> Answer:
+    """Tell which chunk holds an address: state, size, arena, bin or thread cache, neighbours, first words.
+
+    Give any address inside a block, or any expression that the debugger understands; several are answered in their
+    order. For a block in use its type is shown, and how that is known (see types). Words that point into a program or
+    library are shown with the symbol there. If debug information has the block's type, each member is shown with its
+    value; for that the shell copies a live process of up to 256 MiB, which runs on.
+    """
     look_at_small_copy(context)
     session, count = context.session, context.options.words
     if not 0 <= count <= MAX_WORDS:

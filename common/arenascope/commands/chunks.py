@@ -120,13 +120,7 @@ class SizesInHeaps:
 
 @command(
     "chunk by chunk",
-    "List every chunk in address order, or count them by size.",
     "chunks --free --min 64K --summary",
-    "free chunks are those of the bins; tcache and fast ones look in use and are in a thread cache or fastbin. --free "
-    "shows all that the program does not hold, --used what it holds. Used, cached, fast and free chunks, top and the "
-    "allocator's own bookkeeping sum to what each arena took from the kernel, and are checked against that each time. "
-    "Sorted by size or state no more chunks are kept than --limit shows, so that such a list has a limit. In the "
-    "shell a live process is copied, and runs on meanwhile.",
     arguments=(
         ARENA,
         argument("--free", action="store_true", help="only free and cached chunks"),
@@ -145,6 +139,14 @@ class SizesInHeaps:
     whole=lambda options: options.type is not None,
 )
 def chunks_command(context: Context) -> Answer:
+    """List every chunk in address order, or count them by size.
+
+    free chunks are those of the bins; tcache and fast ones look in use and are in a thread cache or fastbin. --free
+    shows all that the program does not hold, --used what it holds. Used, cached, fast and free chunks, top and the
+    allocator's own bookkeeping sum to what each arena took from the kernel, and are checked against that each time.
+    Sorted by size or state no more chunks are kept than --limit shows, so that such a list has a limit. In the shell a
+    live process is copied, and runs on meanwhile.
+    """
     options = context.options
     if options.free and options.used:
         raise UsageError("--free and --used leave nothing", "give one of them, or neither")

@@ -31,13 +31,7 @@ NAMED = 3
 
 @command(
     "where memory is",
-    "List the largest containers by the path to them: how many elements, and what they hold.",
     "containers --min 1M",
-    "Containers are found by the program's debug information. If each element of a container has a container, all of "
-    "these are one row: g_sessions[].second.requests. Besides the standard libraries' containers there are C's arrays, "
-    "lists and trees of structs that point to their own type, and hash tables of these. A container holds its blocks, "
-    "and all blocks that the first path found reaches through them; what a container inside another one holds is part "
-    "of what the outer one holds. owner shows the path to one block. A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("--min", metavar="SIZE", help="only containers that hold at least SIZE bytes"),
         argument("--match", metavar="PATTERN", help="only those with such a path or type, as in a shell: '*orders*'"),
@@ -48,6 +42,14 @@ NAMED = 3
     whole=always,
 )
 def containers_command(context: Context) -> Answer:
+    """List the largest containers by the path to them: how many elements, and what they hold.
+
+    Containers are found by the program's debug information. If each element of a container has a container, all of
+    these are one row: g_sessions[].second.requests. Besides the standard libraries' containers there are C's arrays,
+    lists and trees of structs that point to their own type, and hash tables of these. A container holds its blocks, and
+    all blocks that the first path found reaches through them; what a container inside another one holds is part of what
+    the outer one holds. owner shows the path to one block. A live process is copied, and runs on meanwhile.
+    """
     need_engine()
     options = context.options
     wanted = _wanted(parse_size(context, options.min), options.match)

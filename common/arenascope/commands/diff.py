@@ -67,12 +67,7 @@ def _has(options: Namespace, *names: str) -> bool:
 
 @command(
     "changes over time",
-    "Show what changed between two snapshots, or between one and now.",
     "diff before.json",
-    "Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes, --types "
-    "or --owners) by size, type or owner of block and by container, the largest change first, with rates where both "
-    "tell when they were taken. Of owners what matters comes first: what one has more of that stays; then what threads "
-    "are working on.",
     arguments=(
         argument("before", metavar="A", help="the earlier snapshot"),
         argument("after", metavar="B", nargs="?", help="the later one; without it, now"),
@@ -85,6 +80,13 @@ def _has(options: Namespace, *names: str) -> bool:
     whole=_tells_types,
 )
 def diff_command(context: Context) -> Answer:
+    """Show what changed between two snapshots, or between one and now.
+
+    Growth by part of resident memory, by arena, by list of free chunks and (of snapshots made with --sizes, --types or
+    --owners) by size, type or owner of block and by container, the largest change first, with rates where both tell
+    when they were taken. Of owners what matters comes first: what one has more of that stays; then what threads are
+    working on.
+    """
     before = read(context.options.before)
     problems: list[Statement] = []
     if context.options.after is not None:

@@ -14,14 +14,16 @@ from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
 
 @command(
     "arenas and lists",
-    "List the heaps of each arena: range, size, accessible and resident part.",
     "heaps --arena 1",
-    "A thread's arena grows in heaps of 64 MiB of address space (1 MiB on 32-bit), chained; only the last one can be "
-    "given back whole. The main arena's rows are the regions it grew into. accessible is what mprotect "
-    "opened: more than size where free() shrank the heap.",
     arguments=(ARENA, LIMIT),
 )
 def heaps_command(context: Context) -> Answer:
+    """List the heaps of each arena: range, size, accessible and resident part.
+
+    A thread's arena grows in heaps of 64 MiB of address space (1 MiB on 32-bit), chained; only the last one can be
+    given back whole. The main arena's rows are the regions it grew into. accessible is what mprotect opened: more than
+    size where free() shrank the heap.
+    """
     session = context.session
     context.check_arena(context.options.arena)
     rows = [

@@ -128,13 +128,15 @@ def highlighted(xml: str) -> Sequence[str]:
 
 @command(
     "as glibc prints it",
-    "Print the XML of malloc_info(0), byte for byte, without calling it.",
     "info",
-    "glibc's own oddities are kept: sizes of binned chunks carry a flag bit each. `arenas` tells the true sizes. "
-    "Where not all of it can be read nothing is printed, as the XML has no word for what is not known.",
     lists=always,
 )
 def info_command(context: Context) -> Answer:
+    """Print the XML of malloc_info(0), byte for byte, without calling it.
+
+    glibc's own oddities are kept: sizes of binned chunks carry a flag bit each. `arenas` tells the true sizes. Where
+    not all of it can be read nothing is printed, as the XML has no word for what is not known.
+    """
     session = context.session
     xml = None
     if may_be_written(context, "malloc_info's XML"):

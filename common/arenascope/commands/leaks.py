@@ -27,15 +27,7 @@ LOST = 1
 
 @command(
     "who holds it",
-    "Find live blocks that no pointer leads to: they are lost for good. Lists them by type.",
     "leaks --possible",
-    "Every pointer is followed from variables, stacks, registers, other mappings, and what epoll and timers keep. A "
-    "block that none leads to is lost, unless an encoded pointer (tagged, shifted, unaligned, relative) is found. "
-    "Blocks that only lost blocks lead to are added to these, and a cycle counts as one. A block is possibly lost if "
-    "only pointers to its inside lead to it. Stale words (contents of stdio buffers, vector registers, numbers by the "
-    "program's types) count as pointers here; blocks that only they lead to have lines of their own, which name the "
-    "members and arrays. Where this image lacks something that may hold pointers such blocks are not called lost but "
-    "unknown. In the shell the exit status is 1 if something is lost. A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("--possible", action="store_true", help="also list what is possibly lost"),
         LIMIT,
@@ -45,6 +37,16 @@ LOST = 1
     whole=always,
 )
 def leaks_command(context: Context) -> Answer:
+    """Find live blocks that no pointer leads to: they are lost for good. Lists them by type.
+
+    Every pointer is followed from variables, stacks, registers, other mappings, and what epoll and timers keep. A block
+    that none leads to is lost, unless an encoded pointer (tagged, shifted, unaligned, relative) is found. Blocks that
+    only lost blocks lead to are added to these, and a cycle counts as one. A block is possibly lost if only pointers to
+    its inside lead to it. Stale words (contents of stdio buffers, vector registers, numbers by the program's types)
+    count as pointers here; blocks that only they lead to have lines of their own, which name the members and arrays.
+    Where this image lacks something that may hold pointers such blocks are not called lost but unknown. In the shell
+    the exit status is 1 if something is lost. A live process is copied, and runs on meanwhile.
+    """
     need_engine()
     look = looked(context)
     leaks = find_leaks(look.search, look.lost)

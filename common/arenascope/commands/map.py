@@ -291,13 +291,7 @@ MAX_CELLS = 1 << 16
 
 @command(
     "chunk by chunk",
-    "Show the occupancy of every heap by address, in the terminal or as one self-contained page.",
     "map --sort releasable",
-    "One strip for each heap, from its start on the left to its end on the right: what is in use, cached by threads, "
-    "free, at an arena's end (top), what of the free is in memory and what of that malloc_trim(0) would give back. "
-    "--html writes a page to zoom into, with figures to the byte; it needs no network and holds no user data. With "
-    "--types it has a colour for each of the types (see types) that hold back the most, with their names. In the shell "
-    "a live process is copied, and runs on meanwhile.",
     arguments=(
         argument("--html", metavar="FILE", help="write a page for a browser instead"),
         argument("--types", action="store_true", help="with --html or --json: also which type is where"),
@@ -310,6 +304,14 @@ MAX_CELLS = 1 << 16
     whole=lambda options: bool(options.types),
 )
 def map_command(context: Context) -> Answer:
+    """Show the occupancy of every heap by address, in the terminal or as one self-contained page.
+
+    One strip for each heap, from its start on the left to its end on the right: what is in use, cached by threads,
+    free, at an arena's end (top), what of the free is in memory and what of that malloc_trim(0) would give back. --html
+    writes a page to zoom into, with figures to the byte; it needs no network and holds no user data. With --types it
+    has a colour for each of the types (see types) that hold back the most, with their names. In the shell a live
+    process is copied, and runs on meanwhile.
+    """
     options = context.options
     if options.types and not (options.html or options.json):
         raise UsageError("--types is for the page: there are not enough characters for it here", "--html FILE --types")

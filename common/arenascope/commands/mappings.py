@@ -32,11 +32,7 @@ SORTS = {
 
 @command(
     "where memory is",
-    "List every mapping of the process: its size, what of it is resident, and whose it is.",
     "mappings --sort size",
-    "A mapping is an arena's heaps, blocks served by mmap, the stack of a thread, a file, shared memory, or other "
-    "anonymous memory, which did not come from this malloc. What is resident of each sums to the parts of report. The "
-    "kernel makes one mapping of neighbours: what then lies beside malloc's own is told apart.",
     arguments=(
         argument(
             "--sort",
@@ -48,6 +44,12 @@ SORTS = {
     ),
 )
 def mappings_command(context: Context) -> Answer:
+    """List every mapping of the process: its size, what of it is resident, and whose it is.
+
+    A mapping is an arena's heaps, blocks served by mmap, the stack of a thread, a file, shared memory, or other
+    anonymous memory, which did not come from this malloc. What is resident of each sums to the parts of report. The
+    kernel makes one mapping of neighbours: what then lies beside malloc's own is told apart.
+    """
     session, style = context.session, context.style
     rows = _rows(session)
     if rows is None:

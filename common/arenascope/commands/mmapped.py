@@ -16,13 +16,15 @@ from .framework.command import LIMIT, Answer, Context, command, of_heap
 
 @command(
     "arenas and lists",
-    "List the blocks served by mmap, checked against glibc's own count.",
     "mmapped",
-    "Requests of mmap_threshold and more get a mapping of their own, which free() gives back at once. glibc counts "
-    "them and keeps no list, so they are recognised by their headers.",
     arguments=(LIMIT,),
 )
 def mmapped_command(context: Context) -> Answer:
+    """List the blocks served by mmap, checked against glibc's own count.
+
+    Requests of mmap_threshold and more get a mapping of their own, which free() gives back at once. glibc counts them
+    and keeps no list, so they are recognised by their headers.
+    """
     session = context.session
     blocks = session.mmapped if session.started else []
     expected = mmapped_tally(session)

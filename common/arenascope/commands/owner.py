@@ -18,12 +18,7 @@ from .framework.live_copy import looked
 
 @command(
     "who holds it",
-    "Tell who holds a block: the path to it from a variable, a stack or a register.",
     "owner 0x55d2c0709e50",
-    "The path begins at the block's main holder, as in owners. Where debug information tells the types on the path, "
-    "it is written as the program would: srv->sessions->buckets[7]->log. A pointer to a block's inside is "
-    'marked "perhaps": such a word may be old, or chance. An address in no block stands for its mapping. '
-    "A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("address", help="an address, or an expression"),
         WITH_VALUES,
@@ -33,6 +28,13 @@ from .framework.live_copy import looked
     whole=always,
 )
 def owner_command(context: Context) -> Answer:
+    """Tell who holds a block: the path to it from a variable, a stack or a register.
+
+    The path begins at the block's main holder, as in owners. Where debug information tells the types on the path, it is
+    written as the program would: srv->sessions->buckets[7]->log. A pointer to a block's inside is marked "perhaps":
+    such a word may be old, or chance. An address in no block stands for its mapping. A live process is copied, and runs
+    on meanwhile.
+    """
     need_engine()
     place = context.target.evaluate(context.options.address)
     look = looked(context)

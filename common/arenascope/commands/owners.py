@@ -67,19 +67,7 @@ def profile_of(rows: Sequence[HolderNode], comments: Sequence[str]) -> bytes:
 
 @command(
     "who holds it",
-    "List who holds memory: what each variable, thread or mapping holds, what of it alone, and what would return.",
     "owners --limit 10",
-    "Each block has one main holder, and the rows sum to all live blocks. If several owners lead to a block, the main "
-    "holder is the first of these kinds: the program's variables, libc's variables, thread-local variables, other "
-    "mappings, stacks and registers; within a kind, the one with the fewest pointers to insides of blocks, then with "
-    "the fewest steps. Locals of main rank with variables where a library or the kernel has their pointers from them. "
-    "If others are as good holders, the row says: also reached from. "
-    "What an owner holds alone nobody else leads to: if the owner were cleared, it could be freed. "
-    "What would return are the pages that would then leave memory after malloc_trim(0). --by type tells what one "
-    "object costs: below each owner, by type, how many blocks there are, and what they take with all that only each of "
-    "them leads to. --html writes a page with the types below the owner that holds them, to fold and unfold; it needs "
-    "no network and holds no user data. --pprof writes the same for pprof's flame graphs and lists. A live process is "
-    "copied, and runs on meanwhile.",
     arguments=(
         argument("--by", choices=("type",), help="below each owner: what one block of each type costs"),
         argument("--html", metavar="FILE", help="also write a page for a browser"),
@@ -92,6 +80,19 @@ def profile_of(rows: Sequence[HolderNode], comments: Sequence[str]) -> bytes:
     whole=always,
 )
 def owners_command(context: Context) -> Answer:
+    """List who holds memory: what each variable, thread or mapping holds, what of it alone, and what would return.
+
+    Each block has one main holder, and the rows sum to all live blocks. If several owners lead to a block, the main
+    holder is the first of these kinds: the program's variables, libc's variables, thread-local variables, other
+    mappings, stacks and registers; within a kind, the one with the fewest pointers to insides of blocks, then with the
+    fewest steps. Locals of main rank with variables where a library or the kernel has their pointers from them. If
+    others are as good holders, the row says: also reached from. What an owner holds alone nobody else leads to: if the
+    owner were cleared, it could be freed. What would return are the pages that would then leave memory after
+    malloc_trim(0). --by type tells what one object costs: below each owner, by type, how many blocks there are, and
+    what they take with all that only each of them leads to. --html writes a page with the types below the owner that
+    holds them, to fold and unfold; it needs no network and holds no user data. --pprof writes the same for pprof's
+    flame graphs and lists. A live process is copied, and runs on meanwhile.
+    """
     need_engine()
     look = looked(context)
     options, target = context.options, context.target

@@ -16,13 +16,15 @@ from .framework.command import Answer, Context, command
 
 @command(
     "arenas and lists",
-    "Show malloc's parameters: value, default, what the environment asked for, whether it took effect.",
     "params",
-    "mmap_threshold and trim_threshold grow by themselves: free() of a mmapped block raises the first to its size and "
-    "the second to twice that, unless either was set, or top_pad, or mmap_max. global_max_fast and perturb_byte are "
-    "what mallopt's M_MXFAST and M_PERTURB set.",
 )
 def params_command(context: Context) -> Answer:
+    """Show malloc's parameters: value, default, what the environment asked for, whether it took effect.
+
+    mmap_threshold and trim_threshold grow by themselves: free() of a mmapped block raises the first to its size and the
+    second to twice that, unless either was set, or top_pad, or mmap_max. global_max_fast and perturb_byte are what
+    mallopt's M_MXFAST and M_PERTURB set.
+    """
     session = context.session
     environment = session.target.environment()
     release = unknown_release(session)

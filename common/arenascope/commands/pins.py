@@ -36,14 +36,7 @@ BY_ITSELF = 256 << 20
 
 @command(
     "what would return",
-    "Rank the blocks in use that keep the most memory from being returned.",
     "pins --arena 1",
-    "For each block beside free memory: what its free() would give back at once (the break moves, heaps are unmapped "
-    "or shrunk, by the present trim_threshold and top_pad), or what malloc_trim(0) would give back in addition after "
-    "it. Each figure is for that block alone, once it is really free: thread caches and fastbins may keep it first. "
-    "Blocks that would mainly give back their own pages are left out; --own shows them. Where no single block keeps "
-    "much, types whose blocks together keep much come first (see types). In the shell a live process is copied, "
-    "and runs on meanwhile.",
     arguments=(
         argument("--types", action="store_true", help="also rank types, even if the heaps are large"),
         OWNERS,
@@ -57,6 +50,15 @@ BY_ITSELF = 256 << 20
     whole=lambda options: bool(options.owners or options.types),
 )
 def pins_command(context: Context) -> Answer:
+    """Rank the blocks in use that keep the most memory from being returned.
+
+    For each block beside free memory: what its free() would give back at once (the break moves, heaps are unmapped or
+    shrunk, by the present trim_threshold and top_pad), or what malloc_trim(0) would give back in addition after it.
+    Each figure is for that block alone, once it is really free: thread caches and fastbins may keep it first. Blocks
+    that would mainly give back their own pages are left out; --own shows them. Where no single block keeps much, types
+    whose blocks together keep much come first (see types). In the shell a live process is copied, and runs on
+    meanwhile.
+    """
     need_engine()
     options = context.options
     looked = live_copy.looked(context) if options.owners else None

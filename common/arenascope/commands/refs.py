@@ -16,12 +16,7 @@ from .framework.live_copy import looked
 
 @command(
     "who holds it",
-    "Tell who points to a block: variables, stacks, registers, other blocks.",
     "refs 0x55d2c0709e50",
-    "Shows every pointer to any byte of the block that contains the address, and its place: in a variable (its "
-    "symbol), on a stack (the thread and the frame's function), in a register, in another block (the offset). "
-    "An address in no block stands for its mapping. A word that points to a block's start is certainly a pointer, one "
-    "to its inside may be old, or chance. A live process is copied, and runs on meanwhile.",
     arguments=(
         argument("address", help="an address, or an expression"),
         LIMIT,
@@ -32,6 +27,13 @@ from .framework.live_copy import looked
     whole=always,
 )
 def refs_command(context: Context) -> Answer:
+    """Tell who points to a block: variables, stacks, registers, other blocks.
+
+    Shows every pointer to any byte of the block that contains the address, and its place: in a variable (its symbol),
+    on a stack (the thread and the frame's function), in a register, in another block (the offset). An address in no
+    block stands for its mapping. A word that points to a block's start is certainly a pointer, one to its inside may be
+    old, or chance. A live process is copied, and runs on meanwhile.
+    """
     need_engine()
     place = context.target.evaluate(context.options.address)
     look = looked(context)

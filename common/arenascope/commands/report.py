@@ -326,11 +326,7 @@ BY_ITSELF = 150_000
 
 @command(
     "where memory is",
-    "Say where resident memory went, why it stays, and what would bring it back.",
     "report",
-    "The parts sum to RSS; all is read while the process is stopped. Each cause and each advice comes with figures of "
-    "this process. The effect of an advice is what it would have freed here: exact for malloc_trim and the tops, a "
-    "bound otherwise.",
     arguments=(
         argument("--full", action="store_true", help="all parts; for each advice its cost and all ways to apply it"),
         argument("--types", action="store_true", help="also show what the blocks are; copies all memory"),
@@ -357,6 +353,12 @@ BY_ITSELF = 150_000
     whole=takes_copy,
 )
 def report_command(context: Context) -> Answer:
+    """Say where resident memory went, why it stays, and what would bring it back.
+
+    The parts sum to RSS; all is read while the process is stopped. Each cause and each advice comes with figures of
+    this process. The effect of an advice is what it would have freed here: exact for malloc_trim and the tops, a bound
+    otherwise.
+    """
     if takes_copy(context.options):
         need_engine()
     try:

@@ -82,13 +82,7 @@ def _redact(target: Target, core: CoreImage, path: str) -> SavedCore:
 
 @command(
     "changes over time",
-    "Save this moment as a core that also has what other cores lack: residency, names, what was locked.",
     "save app.core",
-    "The process stands still only while its memory is copied: what was never touched is not written. The file is an "
-    "ELF core: GDB and LLDB open it with threads and registers, and every command here answers from it what it would "
-    "have answered of the process. --redact leaves zeros in place of blocks, stacks, variables, arguments and "
-    "environment: figures stay, data does not. Names of files and threads stay. It takes room for the whole file, "
-    "which has no name meanwhile.",
     arguments=(
         argument("file", metavar="FILE", help="where to write it"),
         argument("--redact", action="store_true", help="keep only malloc's own data; write zeros for the program's"),
@@ -96,6 +90,14 @@ def _redact(target: Target, core: CoreImage, path: str) -> SavedCore:
     whole=always,
 )
 def save_command(context: Context) -> Answer:
+    """Save this moment as a core that also has what other cores lack: residency, names, what was locked.
+
+    The process stands still only while its memory is copied: what was never touched is not written. The file is an ELF
+    core: GDB and LLDB open it with threads and registers, and every command here answers from it what it would have
+    answered of the process. --redact leaves zeros in place of blocks, stacks, variables, arguments and environment:
+    figures stay, data does not. Names of files and threads stay. It takes room for the whole file, which has no name
+    meanwhile.
+    """
     path = context.options.file
     expect_save(context, path)
     saved = save(context.target, path, context.door.release, context.options.redact)

@@ -102,12 +102,7 @@ def load(door: Door, names: Iterable[str] = records.SECTIONS) -> dict[str, Comma
 
 @command(
     "changes over time",
-    "Save the figures of this moment into a small file, without any of the program's data.",
     "snapshot before.json",
-    "What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. "
-    "--sizes adds the histogram of block sizes, --types what the blocks are and, by debug information, how many "
-    "elements containers have, --owners whose they are; for these a live process is copied in the shell, and "
-    "runs on meanwhile. A name that ends in .gz is compressed.",
     arguments=(
         argument("file", metavar="FILE", help="where to write it"),
         argument("--sizes", action="store_true", help="also store the number of blocks of each size"),
@@ -131,6 +126,13 @@ def load(door: Door, names: Iterable[str] = records.SECTIONS) -> dict[str, Comma
     whole=lambda options: bool(options.types or options.owners),
 )
 def snapshot_command(context: Context) -> Answer:
+    """Save the figures of this moment into a small file, without any of the program's data.
+
+    What is saved is what report, arenas, bins, threads and params say: sizes, counts, addresses, thread names. --sizes
+    adds the histogram of block sizes, --types what the blocks are and, by debug information, how many elements
+    containers have, --owners whose they are; for these a live process is copied in the shell, and runs on meanwhile. A
+    name that ends in .gz is compressed.
+    """
     options = context.options
     limit = look_limit(context, options.take_at_most)
     document = take(context, options.sizes, options.types, options.owners, limit=limit)

@@ -43,12 +43,14 @@ def _lines(arenas: Sequence[Arena], params: Optional[Params]) -> Iterator[str]:
 
 @command(
     "as glibc prints it",
-    "Print the text of malloc_stats(), byte for byte, without calling it.",
     "stats",
-    "Where not all of it can be read nothing is printed, as the text has no word for what is not known.",
     lists=always,
 )
 def stats_command(context: Context) -> Answer:
+    """Print the text of malloc_stats(), byte for byte, without calling it.
+
+    Where not all of it can be read nothing is printed, as the text has no word for what is not known.
+    """
     session = context.session
     text = malloc_stats(session.arenas, session.params) if may_be_written(context, "malloc_stats' text") else None
     return Answer(StatsDocument(text=text), (text or "").rstrip("\n").split("\n"), problems_of(session), exact=True)

@@ -15,12 +15,14 @@ from .framework.command import LIMIT, Answer, Context, command, of_heap
 
 @command(
     "arenas and lists",
-    "List each thread's arena and thread cache, and the arenas that no thread uses.",
     "threads",
-    "A thread that has no arena has not allocated yet. Arenas outlive their threads and are taken up by new ones.",
     arguments=(LIMIT,),
 )
 def threads_command(context: Context) -> Answer:
+    """List each thread's arena and thread cache, and the arenas that no thread uses.
+
+    A thread that has no arena has not allocated yet. Arenas outlive their threads and are taken up by new ones.
+    """
     session = context.session
     caches = session.thread_caches if session.started else []
     taken = {cache.arena for cache in caches}

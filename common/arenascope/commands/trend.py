@@ -55,11 +55,7 @@ from .framework.command import Answer, Context, argument, command, parse_size
 
 @command(
     "changes over time",
-    "Show what grew over many snapshots: since when, how steadily, and when it reaches a limit.",
     "trend moments/",
-    "What watch --save keeps, in the shell, and what snapshot writes into the same folder. Growth by part of "
-    "resident memory, by arena, by list of free chunks and, where they have them, by size, type or owner of block; "
-    "the largest first. A process that was started again is told from one that shrank.",
     arguments=(
         argument("folder", metavar="FOLDER", help="where the snapshots are"),
         argument("--pid", type=int, metavar="PID", help="only this process (the one seen last)"),
@@ -72,6 +68,12 @@ from .framework.command import Answer, Context, argument, command, parse_size
     optional_subject=True,
 )
 def trend_command(context: Context) -> Answer:
+    """Show what grew over many snapshots: since when, how steadily, and when it reaches a limit.
+
+    What watch --save keeps, in the shell, and what snapshot writes into the same folder. Growth by part of resident
+    memory, by arena, by list of free chunks and, where they have them, by size, type or owner of block; the largest
+    first. A process that was started again is told from one that shrank.
+    """
     documents, wrong = read_all(context.options.folder)
     problems = [Statement("snapshot-problem", names={"snapshot": "one"}, text=each) for each in wrong]
     lived = lives(documents)

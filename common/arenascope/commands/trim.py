@@ -301,12 +301,7 @@ UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-foun
 
 @command(
     "what would return",
-    "Show what malloc_trim(0) would give back, to the page, and what it would leave and why.",
     "trim --ranges --arena 1",
-    "malloc_trim releases whole free pages inside the bins of every arena and the end of the main arena's top. It "
-    "never touches the tops of thread arenas, thread caches, or blocks in use. --apply does it in the live process, "
-    "only when no thread is inside malloc, the heap is sound and no seccomp filter could end the process for it; "
-    "--tops also releases the pages inside the tops of thread arenas.",
     arguments=(
         argument("--ranges", action="store_true", help="list the ranges that would be released"),
         argument("--apply", action="store_true", help="do it (live only; asks first)"),
@@ -326,6 +321,13 @@ UNKNOWN_BESIDE = ("mp-in-parts", "mp-not-found", "tcache-form", "caches-not-foun
     whole=lambda options: bool(options.apply),
 )
 def trim_command(context: Context) -> Answer:
+    """Show what malloc_trim(0) would give back, to the page, and what it would leave and why.
+
+    malloc_trim releases whole free pages inside the bins of every arena and the end of the main arena's top. It never
+    touches the tops of thread arenas, thread caches, or blocks in use. --apply does it in the live process, only when
+    no thread is inside malloc, the heap is sound and no seccomp filter could end the process for it; --tops also
+    releases the pages inside the tops of thread arenas.
+    """
     options = context.options
     if options.arena is not None and options.apply and not options.tops:
         raise UsageError(

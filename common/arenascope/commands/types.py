@@ -186,16 +186,7 @@ AnyTyped = TypeVar("AnyTyped", bound=records.BlocksOfType)
 
 @command(
     "where memory is",
-    "List the types of live blocks: classes, containers, Python objects, text and others.",
     "types --by blocks --match '*Session*'",
-    "C++ objects are recognised by their vtables, without symbols by RTTI in memory. A type that the contents only "
-    "suggest is marked as a guess. Other blocks are named by what points to them: bodies of strings and vectors, "
-    "nodes of hash tables, the buffers of an object (what Session+40 points to); the rest is listed by size. The rows "
-    "and malloc's bookkeeping sum to what is in use, blocks served by mmap included. What a type holds back would "
-    "also leave memory if all of its blocks were freed and malloc_trim(0) called: exact to the page, once they are "
-    "really free (see pins). NAME --values shows what the members of all objects of a type have in common, if debug "
-    "information declares it, wherever the objects are (blocks, arrays, nodes of containers). In the shell a live "
-    "process is copied, and runs on meanwhile.",
     arguments=(
         argument("name", metavar="NAME", nargs="?", help="only this type, by a name that types shows"),
         argument(
@@ -217,6 +208,17 @@ AnyTyped = TypeVar("AnyTyped", bound=records.BlocksOfType)
     whole=always,
 )
 def types_command(context: Context) -> Answer:
+    """List the types of live blocks: classes, containers, Python objects, text and others.
+
+    C++ objects are recognised by their vtables, without symbols by RTTI in memory. A type that the contents only
+    suggest is marked as a guess. Other blocks are named by what points to them: bodies of strings and vectors, nodes of
+    hash tables, the buffers of an object (what Session+40 points to); the rest is listed by size. The rows and malloc's
+    bookkeeping sum to what is in use, blocks served by mmap included. What a type holds back would also leave memory if
+    all of its blocks were freed and malloc_trim(0) called: exact to the page, once they are really free (see pins).
+    NAME --values shows what the members of all objects of a type have in common, if debug information declares it,
+    wherever the objects are (blocks, arrays, nodes of containers). In the shell a live process is copied, and runs on
+    meanwhile.
+    """
     need_engine()
     options = context.options
     if options.values and not options.name:

@@ -75,10 +75,7 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
 
 @command(
     "this tool",
-    "Print versions, how glibc and its layout were found, and which libraries are in use.",
     "version",
-    "With --full each candidate for main_arena, mp_, the layout and the threads' words is listed, the one that was "
-    "taken above the others, with what spoke for it (+) and against it (-): why another was not taken, or none.",
     arguments=(
         argument(
             "--full", action="store_true", help="also show every candidate layout, and the evidence for and against it"
@@ -86,6 +83,11 @@ HOW = {"symbols": "by symbol", "scan": "by what their TLS blocks hold", "": "for
     ),
 )
 def version_command(context: Context) -> Answer:
+    """Print versions, how glibc and its layout were found, and which libraries are in use.
+
+    With --full each candidate for main_arena, mp_, the layout and the threads' words is listed, the one that was taken
+    above the others, with what spoke for it (+) and against it (-): why another was not taken, or none.
+    """
     problem: Optional[str] = None
     trail = CandidateTrail() if context.options.full else None
     # this may import the libraries: do it before a process is held

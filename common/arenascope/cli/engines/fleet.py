@@ -20,7 +20,7 @@ from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
 from ...base.whole_file import write_whole
 from ...commands.all_commands import COMMAND_NAMES, find_command
-from ...commands.framework.arguments import argument, outline_of, seconds
+from ...commands.framework.arguments import argument, help_in, outline_of, seconds
 from ...present.pages.fill_page import filled
 from ...present.shared_text.text import count
 from ...sources.core.core_at_url import load_fsspec, store_error_text, store_errors
@@ -91,15 +91,39 @@ SECONDS = 300
 PARTLY = "it could not be read whole"
 T = TypeVar("T")
 EXTRAS = "pip install 'arenascope[fleet]'"
+
+
+def run(options: argparse.Namespace) -> int:
+    """One command over the cores of a fleet, or over processes of other hosts.
+
+    Folders are gone through for cores. A core at s3://, gs://, http:// or whatever else fsspec knows is copied whole by
+    the worker that looks at it, into a temporary file that it removes. Each document is a line of JSON on standard
+    output. A core that cannot be read, or that a worker dies of, is a line with an `error`. Cores take dask.distributed
+    or Ray. With --via, the processes named are looked at on each of these hosts: `ssh HOST`, `kubectl exec -i POD --`,
+    or what else runs a command there and passes on its input and output. It takes Python 3.9 or newer there, and the
+    right to look at the process. The program is sent along, stays in memory, and leaves nothing behind.
+    """
+    _check(options)
+    documents = _of_hosts(options) if options.via else _of_cores(options)
+    looked = failed = 0
+    paged: list[Document] = []
+    for document in documents:
+        looked += 1
+        failed += document.get("error") is not None
+        if options.jsonl or not options.html:
+            sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+        if options.html:
+            paged.append(document)
+    way = f" by way of {count(len(set(options.via)), 'host')}" if options.via else ""
+    _say(f"{looked:,} looked at{way}, {failed:,} of them could not be read")
+    if options.html:
+        _write_page(options.html, paged)
+    return 2 if failed else 0
+
+
 OUTLINE = outline_of(
-    "One command over the cores of a fleet, or over processes of other hosts.",
-    "Folders are gone through for cores. A core at s3://, gs://, http:// or whatever else fsspec knows is copied whole "
-    "by the worker that looks at it, into a temporary file that it removes. Each document is a line of JSON on "
-    "standard output. A core that cannot be read, or that a worker dies of, is a line with an `error`. Cores take "
-    "dask.distributed or Ray. With --via, the processes named are looked at on each of these hosts: "
-    "`ssh HOST`, `kubectl exec -i POD --`, or what else runs a command there and passes on its input and output. "
-    "It takes Python 3.9 or newer there, and the right to look at the process. The program is sent along, stays in "
-    "memory, and leaves nothing behind.",
+    *help_in(run),
     "fleet /cores > fleet.jsonl\nfleet s3://bucket/cores/ --engine ray --address auto > fleet.jsonl\n"
     "fleet redis-server --via 'ssh web1' --via 'ssh web2' --html fleet.html",
     argument(
@@ -133,26 +157,6 @@ OUTLINE = outline_of(
     argument("--address", metavar="ADDRESS", help="its scheduler's; without it, this machine does it"),
     argument("--workers", type=int, metavar="N", help="worker processes on this machine (chosen automatically)"),
 )
-
-
-def run(options: argparse.Namespace) -> int:
-    _check(options)
-    documents = _of_hosts(options) if options.via else _of_cores(options)
-    looked = failed = 0
-    paged: list[Document] = []
-    for document in documents:
-        looked += 1
-        failed += document.get("error") is not None
-        if options.jsonl or not options.html:
-            sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
-            sys.stdout.flush()
-        if options.html:
-            paged.append(document)
-    way = f" by way of {count(len(set(options.via)), 'host')}" if options.via else ""
-    _say(f"{looked:,} looked at{way}, {failed:,} of them could not be read")
-    if options.html:
-        _write_page(options.html, paged)
-    return 2 if failed else 0
 
 
 def _write_page(file: str, documents: Sequence[Document]) -> None:

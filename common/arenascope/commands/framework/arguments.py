@@ -116,6 +116,12 @@ class Outline(NamedTuple):
         return (*self.groups, *self.also)
 
 
+def help_in(function: Callable[..., object]) -> tuple[str, str]:
+    """The summary and the description that a function's docstring has."""
+    summary, _, description = (function.__doc__ or "").partition("\n\n")
+    return " ".join(summary.split()), " ".join(description.split())
+
+
 def outline_of(summary: str, description: str, example: str, *arguments: Argument, names_pids: str = "") -> Outline:
     """Describes a command that only the shell has."""
     groups = (ArgumentGroup("options", (*arguments, HELP)),)

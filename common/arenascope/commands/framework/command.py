@@ -17,7 +17,7 @@ from ...present.json_documents.record import Document, envelope, in_blocks, writ
 from ...present.shared_text.findings import first_sentences, sentence
 from ...present.shared_text.progress_bar import ProgressOfAll
 from ...present.shared_text.text import NO_HEAP, Style, known_form, safe_lines
-from .arguments import HELP, Argument, ArgumentGroup, HelpRequested, Outline, Parser
+from .arguments import HELP, Argument, ArgumentGroup, HelpRequested, Outline, Parser, help_in
 from .arguments import argument as argument
 
 if TYPE_CHECKING:
@@ -336,15 +336,13 @@ def never(options: argparse.Namespace) -> bool:
 
 
 class Command(NamedTuple):
-    """A command: its function, and the decorator's arguments. `summary`: its line in lists; `example`: shown in its
-    help."""
+    """A command: its function, whose docstring is its help, and the decorator's arguments."""
 
     function: Function
     group: str
     """One of GROUPS."""
-    summary: str
     example: str
-    description: str = ""
+    """Shown in its help."""
     arguments: Sequence[Argument] = ()
     dont_repeat: bool = False
     """An empty line in a debugger must not repeat it."""
@@ -365,6 +363,15 @@ class Command(NamedTuple):
     def name(self) -> str:
         """The function's name without `_command`."""
         return self.function.__name__.removesuffix("_command")
+
+    @property
+    def summary(self) -> str:
+        """Its line in lists."""
+        return help_in(self.function)[0]
+
+    @property
+    def description(self) -> str:
+        return help_in(self.function)[1]
 
     def reads(self, options: argparse.Namespace) -> Reads:
         return Reads(self.lists(options), self.copies(options), self.whole(options), self.mappings(options))
