@@ -13,7 +13,7 @@ from ..engine import need_engine
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.types import GUESS
-from ..present.shared_text.text import Style, folded, next_lines, share, table
+from ..present.shared_text.text import Column, Style, column_table, folded, next_lines, share
 from ..session.resident import problems_of
 from .containers import missing_containers, note_text
 from .framework.arguments import RULES
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 @command(
     "where memory is",
-    "List what of the live memory the program does not use, by the path to it, with advice.",
     "waste --min 1M",
-    "Every container that debug information finds is compared with its room: vectors, strings, deques, hash tables, "
-    "and C's arrays with a count beside them. Room that a container has because it grew (a vector doubles) does not "
-    "count; what counts is room that is mostly empty, and the room of containers that have been emptied. If each "
-    "element of a container has a container, all of these are one row. In the shell a live process is copied, and runs "
-    "on meanwhile.",
     arguments=(
         argument("--min", metavar="SIZE", help="only what wastes at least SIZE bytes"),
         argument("--match", metavar="PATTERN", help="only those with such a path or type, as in a shell: '*orders*'"),
@@ -44,6 +38,13 @@ if TYPE_CHECKING:
     whole=always,
 )
 def waste_command(context: Context) -> Answer:
+    """List what of the live memory the program does not use, by the path to it, with advice.
+
+    Every container that debug information finds is compared with its room: vectors, strings, deques, hash tables, and
+    C's arrays with a count beside them. Room that a container has because it grew (a vector doubles) does not count;
+    what counts is room that is mostly empty, and the room of containers that have been emptied. If each element of a
+    container has a container, all of these are one row. In the shell a live process is copied, and runs on meanwhile.
+    """
     need_engine()
     options = context.options
     wanted = _wanted(parse_size(context, options.min), options.match)
@@ -129,7 +130,6 @@ def advice_text(said: Statement) -> str:
 
 WHY = {"unused-room": "unused room", "emptied": "emptied"}
 """The reasons as the screen has them."""
-HEADERS = ("path", "type", "why", "number", "used", "room", "unused", "in memory")
 WORTH = 100
 """A finding of less than one such part of the live bytes needs no advice."""
 
@@ -141,16 +141,17 @@ def lines(
     if rows:
         yield style.bold(sentence(style, rows[0], live))
         yield ""
-    yield from table(
-        style,
-        HEADERS,
-        [_cells(style, row) for row in rows],
-        left=(0, 1, 2),
-        names=(0, 1),
-        optional=("in memory",),
-        expendable=("room", "used", "type", "in memory"),
-        limit=limit,
+    columns = (
+        Column("path", lambda row: row.path + ("" if row.certain else GUESS), name=True),
+        Column("type", lambda row: row.type, name=True),
+        Column("why", lambda row: WHY[row.reason], left=True),
+        Column("number", lambda row: f"{row.number:,}"),
+        Column("used", lambda row: style.size(row.used)),
+        Column("room", lambda row: style.size(row.room)),
+        Column("unused", lambda row: style.size(row.unused)),
+        Column("in memory", lambda row: row.resident is not None and style.size(row.resident), optional=True),
     )
+    yield from column_table(style, columns, rows, expendable=("room", "used", "type", "in memory"), limit=limit)
     if not rows:
         yield "no container has much more room than it uses"
     yield from map(note_text, notes)
@@ -199,16 +200,3 @@ KINDS = (
 def _what(row: WasteRow) -> str:
     one = next((word for start, word in KINDS if row.type.startswith(start)), "container")
     return one if row.number == row.total == 1 else f"{one}s"
-
-
-def _cells(style: Style, row: WasteRow) -> list[str]:
-    return [
-        row.path + ("" if row.certain else GUESS),
-        row.type,
-        WHY[row.reason],
-        f"{row.number:,}",
-        style.size(row.used),
-        style.size(row.room),
-        style.size(row.unused),
-        style.size(row.resident) if row.resident is not None else "",
-    ]

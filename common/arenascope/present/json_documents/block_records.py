@@ -460,28 +460,45 @@ class ContainersDocument(Document, command="containers"):
 class WasteRecord(Record):
     """What is reached in one way, and not needed for one reason."""
 
-    reason: Annotated[str, ("enum", WASTE_REASONS), "Why it is not needed"]
-    path: Annotated[str, "The way to it, as the program would write it; [] stands for any element"]
-    type: Annotated[str, "Of the containers as they are declared, or of the blocks"]
-    certain: Annotated[bool, "False: something on the way is a guess"]
-    containers: Annotated[Size, "How many containers or blocks waste memory so"]
-    all_containers: Annotated[Size, "How many there are on that path"]
-    elements: Annotated[Size, "How many elements those have that waste memory"]
-    used_bytes: Annotated[Size, "What they use of their memory"]
-    room_bytes: Annotated[Size, "What they have"]
-    unused_bytes: Annotated[Size, "What they do not use"]
-    unused_resident_bytes: Annotated[Optional[Size], "What of that is in memory; null: not known"]
-    sample: Annotated[Address, "A block of the largest one: what malloc returned"]
-    advice: Annotated[StatementRecord, "What to change in the program"]
+    reason: Annotated[str, ("enum", WASTE_REASONS)]
+    """Why it is not needed."""
+    path: str
+    """The way to it, as the program would write it; [] stands for any element."""
+    type: str
+    """Of the containers as they are declared, or of the blocks."""
+    certain: bool
+    """False: something on the way is a guess."""
+    containers: Size
+    """How many containers or blocks waste memory so."""
+    all_containers: Size
+    """How many there are on that path."""
+    elements: Size
+    """How many elements those have that waste memory."""
+    used_bytes: Size
+    """What they use of their memory."""
+    room_bytes: Size
+    """What they have."""
+    unused_bytes: Size
+    """What they do not use."""
+    unused_resident_bytes: Optional[Size]
+    """What of that is in memory; null: not known."""
+    sample: Address
+    """A block of the largest one: what malloc returned."""
+    advice: StatementRecord
+    """What to change in the program."""
 
 
 class WasteDocument(Document, command="waste"):
     """The answer of waste."""
 
-    waste: Annotated[Sequence[WasteRecord], "What wastes most first; --limit at most"]
-    left_out: Annotated[Size, "How many more rows there are"]
-    live_bytes: Annotated[Size, "All live blocks"]
-    notes: Annotated[Sequence[StatementRecord], "What could not be looked at, and why"]
+    waste: Sequence[WasteRecord]
+    """What wastes most first; --limit at most."""
+    left_out: Size
+    """How many more rows there are."""
+    live_bytes: Size
+    """All live blocks."""
+    notes: Sequence[StatementRecord]
+    """What could not be looked at, and why."""
 
 
 State = Annotated[Optional[str], ("enum", WITH_TOP), "What it is; null: not known"]
