@@ -12,7 +12,6 @@ from heap_truth import Chunk
 from heapbuilder import HeapImage
 
 from arenascope.base.errors import UsageError
-from arenascope.sources.elf.demangle import demangle
 
 # one for each form of chunk, list and heap: test_chunks.py has the sweep of all
 rows = pytest.mark.parametrize("row", ["2.17-64", "2.26-i386", "2.36-64", "2.43-64", "2.43-arm", "2.36-s390x"])
@@ -177,47 +176,3 @@ def test_a_tagged_pointer(row: str) -> None:
     block = image.main.used(0x40)
     image.finish()
     assert look(image, block.address + 16 | 0xB << 56)["address"] == f"{block.address:#x}"
-
-
-def test_a_thread_cache_itself() -> None:
-    image = everything("2.36-64")
-    tcache = image.threads[1].tcache
-    assert tcache is not None
-    assert f"thread {image.threads[1].tid}" in run_text(image.target(), "chunk", f"{tcache.address:#x}")
-
-
-@pytest.mark.parametrize(
-    ("mangled", "name"),
-    [
-        ("_ZTV5Shape", "vtable for Shape"),
-        ("_ZTVN2ns4BaseE", "vtable for ns::Base"),
-        ("_ZTVN2ns3DerIiEE", "vtable for ns::Der<int>"),
-        ("_ZTVSt9exception", "vtable for std::exception"),
-        ("_ZTIN1a1b1cE", "typeinfo for a::b::c"),
-        ("_ZTV3MapIPKcN2ns1XILm42EEEE", "vtable for Map<char const*, ns::X<42ul>>"),
-        ("_ZTVN12_GLOBAL__N_15ShapeE", "vtable for (anonymous namespace)::Shape"),
-        ("_ZTV3MapI3FooS0_E", "vtable for Map<Foo, Foo>"),
-        ("_ZTV3MapI3FooS9_E", "_ZTV3MapI3FooS9_E"),
-        ("_ZTS3BoxIPDoFvPvEE", "typeinfo name for Box<void (*)(void*) noexcept>"),
-        ("_ZTS1HIM3FooKFiRA3_KcEE", "typeinfo name for H<int (Foo::*)(char const (&) [3]) const>"),
-        ("_ZTSZ4mainEUlT_E0_", "typeinfo name for main::{lambda(auto:1)#2}"),
-        ("_ZL6workerv", "worker()"),
-        ("_ZL5cache", "cache"),
-        ("_ZZ4mainE4kept", "main::kept"),
-        ("_ZN3foo3barEi", "foo::bar(int)"),
-        ("_ZN3FooIiE3putERKi.isra.0", "Foo<int>::put(int const&) [clone .isra.0]"),
-        (
-            "_Z3addISt6vectorIiSaIiEEiEvT_T0_",
-            "add<std::vector<int, std::allocator<int>>, int>(std::vector<int, std::allocator<int>>, int)",
-        ),
-        ("_ZN3FooC2I3BarEET_", "Foo::Foo<Bar>(Bar)"),
-        ("_ZNO3Foo4takeEv", "Foo::take() &&"),
-        ("_Z4makeIJiiEEvDpOT_", "_Z4makeIJiiEEvDpOT_"),
-        ("_ZTV9Short", "_ZTV9Short"),
-        ("_ZTV", "_ZTV"),
-        ("_ZTVN", "_ZTVN"),
-        ("malloc", "malloc"),
-    ],
-)
-def test_readable_names(mangled: str, name: str) -> None:
-    assert demangle(mangled) == name

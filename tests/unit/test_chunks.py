@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any, Iterable
 
 import pytest
-from fake_door import run_json, run_text
+from fake_door import run_json
 from heap_mixtures import everything, random_image
 from heap_truth import ArenaTruth
 from heapbuilder import EACH_ROW, HeapImage, Row
 
-from arenascope.base.errors import UsageError
-from arenascope.base.model import ChunkRun, Gap
-from arenascope.blocks.types_of_image import types_of
-from arenascope.commands import report
+from arenascope.base.model import ChunkRun
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session, likely_chunks
 
@@ -184,16 +180,6 @@ def test_filters(words: tuple[str, ...], wanted: Any) -> None:
     assert run_json(target, "chunks", *words, "--summary")["left_out"] == len(expected)
 
 
-def test_text_says_what_is_left_out() -> None:
-    target = everything("2.36-64").target()
-    text = run_text(target, "chunks", "--limit", "3")
-    whole = run_text(target, "chunks", "--limit", "0")
-    rows = len(re.findall(r"^0x", whole, re.MULTILINE))
-    assert re.search(rf"\b3; {rows - 3:,} .*--limit 0", text)
-    assert len(re.findall(r"^0x", text, re.MULTILINE)) == 3
-    assert "--limit" not in whole
-
-
 ORDERS: dict[str, Any] = {
     "size": lambda number, row: (-row[1], number),
     "state": lambda number, row: (("used", "tcache", "fast", "free", "top").index(row[2]), number),
@@ -226,14 +212,6 @@ def test_sorted_by_size_or_state(order: str, words: tuple[str, ...]) -> None:
             assert document["left_out"] == max(0, len(expected) - limit)
 
 
-def test_sorted_lists_have_a_limit() -> None:
-    target = everything("2.36-64").target()
-    for order in ORDERS:
-        with pytest.raises(UsageError, match=f"--sort {order} "):
-            run_json(target, "chunks", "--sort", order, "--limit", "0")
-    assert re.search(r"\b3 .*\d+ .*--limit", run_text(target, "chunks", "--so=size", "--limit=3"))
-
-
 @rows
 def test_sizes_to_the_byte(row: Row) -> None:
     image = everything(row)
@@ -249,17 +227,6 @@ def test_sizes_to_the_byte(row: Row) -> None:
     cut = run_json(image.target(), "chunks", "--summary", "--limit", "2")
     assert cut["exact_sizes"] == document["exact_sizes"][:2]
     assert cut["exact_sizes_left_out"] == len(found) - 2
-
-
-def test_blocks_of_one_size_are_shown_by_it() -> None:
-    """Not by the bound of a class, which nothing in it has."""
-    for others in ((), (2096,)):
-        image = HeapImage("2.36-64")
-        for size in (*[2080] * 30, *others):
-            image.main.used(size)
-        for words in (("--summary",), ("--exact",)):
-            lines = run_text(image.target(), "chunks", *words).splitlines()
-            assert [line.split()[:3] for line in lines if line.lstrip().startswith("2,080 B")] == [["2,080", "B", "30"]]
 
 
 def test_a_smashed_size_word_hides_nothing_else() -> None:
@@ -289,17 +256,6 @@ def test_a_list_that_is_not_whole_makes_used_unknown() -> None:
     assert summary["used"] == summary["tcache"] == {"chunks": None, "bytes": None}
 
 
-def test_damage_is_a_gap() -> None:
-    image = HeapImage("2.36-64")
-    for _ in range(300):
-        image.main.used(0x100)
-    victim = image.truth.main.used[7]
-    image.poke(victim.address + 8, 0)
-    session = Session(image.target())
-    gaps = [piece for piece in session.sweep(session.headers[0]) if isinstance(piece, Gap) and piece.kind == "damage"]
-    assert [(gap.address, gap.bytes) for gap in gaps] == [(victim.address, victim.size)]
-
-
 def test_how_many_there_are_is_guessed_by_the_first_of_each_heap() -> None:
     image = HeapImage("2.36-64")
     for number in range(12_000):
@@ -311,22 +267,3 @@ def test_how_many_there_are_is_guessed_by_the_first_of_each_heap() -> None:
     session.memory._fill = lambda address, block: (read.append(len(block)), fill(address, block))[1]
     assert abs(likely_chunks(session, chunks) - chunks) < chunks // 20
     assert sum(read) < session.headers[0].system_mem // 4
-
-
-def test_how_many_there_are_is_guessed_where_a_program_went_on_otherwise() -> None:
-    image = HeapImage("2.36-64")
-    for size in (*[0x4000] * 64, *[0x80] * 32_000):
-        image.main.used(size)
-    session = Session(image.target())
-    assert abs(likely_chunks(session, 40_000) - 32_064) < 32_064 // 4
-
-
-def test_a_report_asks_what_few_blocks_are_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many it is a hint: whoever looks first waits for no more than the figures."""
-    target, asked = everything("2.36-64").target(), []
-    monkeypatch.setattr(report, "types_of", lambda session: asked.append(session) or types_of(session))
-    for most, unasked in ((report.BY_ITSELF, 1), (0, 0)):
-        monkeypatch.setattr(report, "BY_ITSELF", most)
-        asked.clear()
-        run_text(target, "report")
-        assert len(asked) == unasked

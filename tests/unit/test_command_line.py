@@ -96,62 +96,6 @@ def test_the_overview_names_each_command(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("line", "begins", "having"),
-    [
-        ("--tops", "--tops", ["trim"]),
-        ("trim --tops", "--tops", ["trim"]),
-        ("sysroot", "--sysroot DIR", [*COMMAND_NAMES]),
-        ("-p", "-p, --pid PID", [*COMMAND_NAMES]),
-        ("arenas -p", "-p, --pid PID", ["arenas"]),
-    ],
-)
-def test_help_for_one_option(line: str, begins: str, having: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """As its command's help has it; once, with those that have it."""
-    assert cli.main(["help", *line.split()]) == 0
-    shown = capsys.readouterr().out
-    assert f"{begins}\n" in shown
-    named = in_one_line(shown).partition(" of: ")[2].split(" -")[0].replace(",", "").split()
-    assert [each for each in having if each not in (*named, "trend")] == []
-    if len(having) == 1:
-        assert named == having
-        (option,) = [each for each in find_command(having[0]).arguments if each.spelt == begins] or [
-            each for each in IN_THE_SHELL.arguments if each.spelt == begins
-        ]
-        assert in_one_line(option.help) in in_one_line(shown)
-
-
-@pytest.mark.parametrize("line", ["report --tops", "no --tops", "--nonsense", "trim arenas --tops", " "])
-def test_no_help_for_an_option_that_is_not_there(line: str) -> None:
-    assert cli.main(["help", *line.split(" ")]) == 2
-
-
-def test_a_debugger_has_help_for_its_options_alone() -> None:
-    for words in (["trim", "--tops"], ["--tops"]):
-        assert help_text("heap", all_commands(), words).endswith("    of: trim\n")
-    with pytest.raises(UsageError):
-        help_text("heap", all_commands(), ["--sysroot"])
-
-
-def test_where_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
-    """About ten lines, with an example for each question, and what leads to everything else."""
-    assert cli.main([]) == 2
-    shown = capsys.readouterr().out
-    assert cli.main(["help"]) == 0
-    assert capsys.readouterr().out == shown
-    debugger = help_text("heap", all_commands())
-    for program, text in (("arenascope", shown), ("heap", debugger), ("arenascope", help_text("arenascope", []))):
-        assert len(text.splitlines()) <= 12
-        assert max(map(len, text.splitlines())) < 80
-        assert {f"{program} help all", f"{program} help words", f"{program} COMMAND --help"} <= set(
-            re.findall(rf"^  ({program} .*?)  ", text, re.MULTILINE)
-        )
-        examples = re.findall(rf"\?  +{program} (.*)$", text, re.MULTILINE)
-        assert len(examples) == 3
-        for example in examples:
-            assert with_command(example.replace("PID", ME).split())[0] in branch_names()
-
-
-@pytest.mark.parametrize(
     ("line", "subjects", "own"),
     [
         ("arenas -p 4711 1", ["4711", "1"], {"limit": 40}),
@@ -269,13 +213,6 @@ def test_no_other_file_is_read_than_was_meant(line: str, said: str, folder: Path
 def test_a_program_in_this_folder_names_its_process(word: str, subject: str, folder: Path) -> None:
     """As in any other folder: a program cannot be looked at. Where none runs, that is said of the file."""
     assert CommandTree(["trim"]).parse_args(["trim", word]).subjects == [subject]
-
-
-def test_gdbs_order_says_the_right_command(folder: Path) -> None:
-    """Two cores are looked at one after the other, as two programs are refused."""
-    (folder / "other.core").write_bytes(elf(4))
-    for line in ("report served.core other.core", "report served.core served"):
-        assert len(CommandTree(["report"]).parse_args(line.split()).subjects) == 2
 
 
 @pytest.mark.parametrize(

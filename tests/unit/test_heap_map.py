@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import base64
-import errno
 import json
-import os
-import random
 import re
-from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
@@ -18,12 +14,8 @@ from heap_truth import ArenaTruth, Chunk
 from heapbuilder import EACH_ROW, HeapImage, Row
 from marks import in_full
 
-from arenascope.analysis.heap_map import Strip, between, cell_bytes, overlap
-from arenascope.base.errors import ArenascopeError
-from arenascope.base.model import Heap
 from arenascope.commands.map import OTHER
 from arenascope.present.pages.fill_page import pack, page
-from arenascope.sources.target import Span
 
 rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
@@ -135,83 +127,6 @@ def test_damage_is_shown_and_still_sums() -> None:
     assert f"! {OTHER['damaged'].meaning}" in text
 
 
-@pytest.mark.parametrize("row", ["2.26-i386", "2.36-64", "2.43-64"])
-def test_small_blocks_in_free_memory_show(row: str) -> None:
-    """Four kinds of cells: with none, some, tens and hundreds of places where a block splits free memory."""
-    image = HeapImage(row)
-    image.main.used(0x100)
-    for pieces in (1, 8, 60, 500):
-        for _ in range(pieces):
-            image.main.free(0x40000 // pieces & -0x100)
-            image.main.used(0x20)
-    image.main.used(0x40000)
-    text = run_text(image.target(), "map", "--cells", "16")
-    lines = text.splitlines()
-    assert re.search(r" 5\d\d places$", text, re.MULTILINE)
-    assert re.search(r"\+ 10 .*# 100 ", text)
-    (strip,) = [at for at, line in enumerate(lines) if line.startswith("0 main")]
-    assert set(lines[strip + 1].split()[0]) >= {"#", "+"}
-    assert lines[strip].split()[-1].startswith("5")
-    # nothing free, nothing split
-    image = HeapImage(row)
-    image.main.used(0x4000)
-    assert "cut" not in run_text(image.target(), "map").replace("cuts", "")
-
-
-def test_rows_left_out_and_their_order() -> None:
-    target = everything("2.36-64").target()
-    heaps = run_json(target, "map")["heaps"]
-    by_size = [
-        int(line.split()[2 if line.startswith("0 main") else 1], 16)
-        for line in run_text(target, "map", "--sort", "size", "--limit", "2").splitlines()
-        if " 0x" in line
-    ]
-    sizes = {int(heap["address"], 16): int(heap["end"], 16) - int(heap["address"], 16) for heap in heaps}
-    assert [sizes[each] for each in by_size] == sorted(sizes.values(), reverse=True)[:2]
-    assert f"{len(heaps) - 2} more heaps; --limit 0 shows all" in run_text(target, "map", "--limit", "2")
-
-
-@pytest.mark.parametrize(
-    ("size", "most", "cell"),
-    [
-        (1, 64, 4096),
-        (4096 * 64, 64, 4096),
-        (4096 * 64 + 1, 64, 8192),
-        (64 << 20, 4096, 16384),
-        (64 << 20, 1, 64 << 20),
-        ((64 << 20) + 16, 1, 128 << 20),
-    ],
-)
-def test_cells_are_powers_of_two_and_not_too_many(size: int, most: int, cell: int) -> None:
-    assert cell_bytes(size, 4096, most) == cell
-
-
-def test_larger_cells_are_sums_of_smaller_ones() -> None:
-    rng = random.Random("fold")
-    heap = Heap(1, 0x7000, 0x7000 + 37 * 4096 + 640, None, True)
-    fine, coarse = Strip(heap, 4096), Strip(heap, cell_bytes(heap.bytes, 1, 5))
-    for _ in range(200):
-        start = rng.randrange(heap.address, heap.end)
-        size = rng.randrange(1, heap.end - start + 1)
-        fine.add("free", start, size)
-        coarse.add("free", start, size)
-    folded = fine.folded(5)
-    assert (folded.cell, folded.cells("free")) == (coarse.cell, coarse.cells("free"))
-    assert folded.total("free") == fine.total("free")
-
-
-def test_overlaps() -> None:
-    rng = random.Random("overlap")
-    for _ in range(50):
-        edges = [sorted(rng.sample(range(100), 2 * rng.randrange(1, 12))) for _ in range(2)]
-        one, other = ([*map(Span, each[::2], each[1::2])] for each in edges)
-        covered = {at for low, high in overlap(one, other) for at in range(low, high)}
-        assert covered == {at for low, high in one for at in range(low, high)} & {
-            at for low, high in other for at in range(low, high)
-        }
-        assert [span for span in one if span.end > 30 and span.start < 60] == [*between(one, 30, 60)]
-
-
 def unpack(text: str) -> list[int]:
     """As the page's own script does."""
     data, cells = iter(base64.b64decode(text)), []
@@ -246,33 +161,3 @@ def test_a_page_is_safe_from_thread_names() -> None:
     assert (read["heaps"][0]["threads"], read["problems"]) == ([*row["threads"][:2], "\ufffd", 'a"b'], ["<!--"])
     assert read["heaps"][0]["layers"] == {"used": pack([1])}
     assert re.search("<title>.* 7</title>", text)
-
-
-def test_a_page_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    target = everything("2.36-64").target()
-    with pytest.raises(ArenascopeError, match=os.strerror(errno.ENOENT)):
-        run_text(target, "map", "--html", str(tmp_path / "none" / "map.html"))
-    document = run_json(target, "map", "--html", str(tmp_path / "map.html"))
-    assert document["html"] == {"file": str(tmp_path / "map.html"), "bytes": (tmp_path / "map.html").stat().st_size}
-    assert [each.name for each in tmp_path.iterdir()] == ["map.html"]
-
-
-def test_a_page_of_gigabytes_stays_small() -> None:
-    """An eighth of 5 GiB in which every cell differs; a page of all of it is to stay below 5 MB."""
-    rng = random.Random("page")
-    heaps = []
-    for index in range(10):
-        used = [16 * rng.randrange(1024) for _ in range(4096)]
-        free = [16384 - each for each in used]
-        back = [each // 4096 * 4096 for each in free]
-        layers = {
-            "used": used,
-            "free": free,
-            "top": [0] * 4096,
-            "resident": [16384] * 4096,
-            "releasable": back,
-            "releasable_resident": back,
-        }
-        heaps.append({"arena": index, "threads": [], "layers": layers})
-    data = page({"pid": 7, "kind": "core"}, heaps)
-    assert len(data) - len(page({"pid": 7, "kind": "core"}, [])) < 5_000_000 / 8

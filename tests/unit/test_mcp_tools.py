@@ -10,14 +10,6 @@ import pytest
 from arenascope.base.errors import TargetError
 from arenascope.cli import mcp
 from arenascope.cli.mcp import APPLY, Allowed, NamedSubject, Tool, tools_for
-from arenascope.commands.all_commands import COMMAND_NAMES
-from arenascope.present.json_documents.block_records import (
-    AskedAddress,
-    Chunk,
-    ChunkDocument,
-    MemberRecord,
-    WordRecord,
-)
 
 NEEDS_A_FILE = {"diff", "save", "snapshot", "trend"}
 NOT_OFFERED = re.compile("FILE|FOLDER|DIR|FORMAT|PID|CORE")
@@ -30,11 +22,6 @@ def tools(apply: bool = False, values: bool = False, subject: str = "a.core") ->
 
 def schema(tool: Tool) -> dict[str, Any]:
     return tool.input_schema["properties"]
-
-
-def test_each_command_without_a_file_is_a_tool() -> None:
-    assert set(tools()) == {*COMMAND_NAMES} - NEEDS_A_FILE
-    assert set(tools(apply=True)) == set(tools()), "nothing is applied to a core"
 
 
 def test_apply_is_a_tool_of_its_own_for_processes() -> None:
@@ -86,27 +73,3 @@ def test_what_got_the_pid_of_a_process_is_another(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(mcp, "born", lambda pid: started + 1)
     with pytest.raises(TargetError):
         named.check()
-
-
-def test_a_chunk_without_contents() -> None:
-    nothing = dict.fromkeys(Chunk._fields)
-    member: dict[str, Any] = {
-        **dict.fromkeys(MemberRecord._fields),
-        "name": "peer.port",
-        "type": "int",
-        "offset": 4,
-        "left_out": 0,
-    }
-    held = MemberRecord(
-        **{**member, "value": 4711.0, "text": "secret", "target": "0x5ec2e7", "leads_to": "x", "elements": 3}
-    )
-    words = [WordRecord(offset=0, value="0x5ec2e7", symbol="secret")]
-    whole = Chunk(**{**nothing, "address": "0x10", "members": [held], "words": words})
-    bare = (
-        ChunkDocument(chunk=None, answers=[AskedAddress(asked="0x10", chunk=whole, problem=None)])
-        .without_contents()
-        .to_dict()
-    )
-    (answer,) = bare["answers"]  # type: ignore[misc]
-    assert answer["chunk"] == {**nothing, "address": "0x10", "members": [member], "words": []}
-    assert "answers" not in ChunkDocument(chunk=whole).without_contents().to_dict()

@@ -6,7 +6,6 @@ import io
 import json
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, Callable, Optional
 
 import pytest
@@ -21,7 +20,7 @@ from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc import bins
 from arenascope.present.shared_text import progress_bar
-from arenascope.present.shared_text.progress_bar import PATIENCE, OverwrittenLine, Progress, ProgressOfAll
+from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.target import MemoryUse
 
 
@@ -60,53 +59,6 @@ def test_what_takes_longer_says_how_far_it_is(
     assert ("50 %" in terminal.getvalue()) is not library
     # a dumb terminal would show them
     assert "\033" not in terminal.getvalue()
-
-
-def test_no_time_is_announced_by_next_to_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousandth of a core's addresses says nothing of the rest: 0.3 s were told to take 52,429."""
-    if optional_libraries.load("tqdm") is None:
-        pytest.skip("tqdm is not installed")
-    monkeypatch.setattr(progress_bar, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress_bar, "EVERY", 0.0)
-    with Progress("sweeping", 1 << 40) as shown:
-        shown.advance(1 << 20)
-        assert "<" not in terminal.getvalue()
-        shown._bar.mininterval = 0
-        shown.advance(1 << 39)
-    assert "<" in terminal.getvalue()
-
-
-def test_several_short_things_show_something_together(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command of five parts, of which none takes a second, was silent for four."""
-    clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now, now=100.0)
-    monkeypatch.setattr(progress_bar, "time", clock)
-    monkeypatch.setattr(optional_libraries, "load", lambda name: None)
-    of_all = ProgressOfAll()
-    shown = []
-    for part in ("first", "second", "third"):
-        with of_all(part, 1000) as each:
-            clock.now += 0.6 * PATIENCE
-            each.advance(1000)
-        shown.append(part in terminal.getvalue())
-    assert shown == [False, True, True]
-
-
-def test_what_begins_late_is_shown_at_once(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the first piece of it is done."""
-    clock = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now, now=100.0)
-    monkeypatch.setattr(progress_bar, "time", clock)
-    monkeypatch.setattr(optional_libraries, "load", lambda name: None)
-    of_all = ProgressOfAll()
-    clock.now += 2 * PATIENCE
-    with of_all("third", 1000):
-        assert "third" in terminal.getvalue()
-
-
-def test_a_shorter_line_leaves_nothing_of_a_longer(terminal: Terminal) -> None:
-    line = OverwrittenLine(terminal)
-    for text in ("unpacking: 100 MiB", "done", ""):
-        line.show(text)
-    assert terminal.getvalue() == "\runpacking: 100 MiB" + "\rdone" + 14 * " " + "\r" + 4 * " " + "\r"
 
 
 def test_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from typing import Optional
 import pytest
 from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything
-from heapbuilder import HeapImage
 from schemas import ENVELOPE, OWN_KEYS, ROW_KEYS
 
 from arenascope.base import optional_libraries
@@ -22,16 +21,9 @@ from arenascope.cli.shell_control import PROCESSORS
 from arenascope.commands.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
 from arenascope.commands.info import highlighted
-from arenascope.present.json_documents.record import address
 from arenascope.present.shared_text.text import (
-    ENOUGH,
     Style,
-    count,
-    cut,
-    folded,
-    left_out,
     next_lines,
-    number,
     safe_lines,
     table,
 )
@@ -57,19 +49,6 @@ from arenascope.present.shared_text.text import (
 def test_sizes(value: Optional[int], expected: str, exact: str) -> None:
     assert Style().size(value) == expected
     assert Style(exact=True).size(value) == exact
-
-
-def test_counts() -> None:
-    assert [count(n, "arena") for n in (0, 1, 2, 1234, None)] == [
-        "0 arenas",
-        "1 arena",
-        "2 arenas",
-        "1,234 arenas",
-        "? arenas",
-    ]
-    assert count(2, "entry", "entries") == "2 entries"
-    assert (number(12345), number(None)) == ("12,345", "?")
-    assert (address(0x7F00), address(None)) == ("0x7f00", None)
 
 
 def test_colour_only_where_wanted() -> None:
@@ -99,77 +78,6 @@ def test_a_table_by_hand() -> None:
     assert list(table(Style(), ("arena", "system"), [])) == []
 
 
-def test_an_error_is_folded_between_words() -> None:
-    """As it stands on the terminal, with what the debugger puts in front of it."""
-    said = "heap chunk: there is no symbol of that name (an address is 0x7f0000000010)"
-    assert folded(said, 0) == said
-    for before in ("", "error: "):
-        lines = (before + folded(said, 40, before)).split("\n")
-        assert len(lines) > 1
-        assert all(len(line) <= 40 for line in lines)
-        assert " ".join(lines) == before + said
-
-
-def test_hints_stay_whole_commands() -> None:
-    """Broken between two of them on a terminal, and nowhere else."""
-    hints = [f"arenascope {name} 4711" for name in ("report --full", "mappings --sort address", "arenas")]
-    assert list(next_lines(Style(width=0), *hints)) == [f"next: {', '.join(hints)}"]
-    # a pipe's reader has a terminal at last
-    many = list(next_lines(Style(width=0), *hints * 9))
-    assert len(many) > 1
-    assert max(map(len, many)) <= 200 < sum(map(len, many))
-    narrow = list(next_lines(Style(width=40), *hints))
-    assert [line[len("next: ") :].rstrip(",") for line in narrow] == hints
-
-
-def test_columns_go_where_the_terminal_is_narrow() -> None:
-    rows = [["0", "0x5555", "0x6666"]]
-    lines = list(table(Style(width=14), ("arena", "from", "to"), rows, expendable=("to", "from")))
-    assert lines[0].split() == ["arena", "from"]
-    assert "to" in lines[-1]
-    assert "14 columns" in lines[-1]
-    assert len(list(table(Style(width=80), ("arena", "from", "to"), rows, expendable=("to",)))) == 3
-
-
-def test_names_are_cut_in_the_middle_and_addresses_never() -> None:
-    """Each other column that can go goes first, but not for more of a name than enough."""
-    long = "std::map<std::string, std::vector<std::pair<int, double>>> node"
-    rows = [["int[]", "1", "2", "0x5555deadbee0"], [long, "3", "4", "0x5555deadbef0"]]
-    headers = ("type", "blocks", "bytes", "example")
-    for width in range(40, 100):
-        lines = list(table(Style(width=width), headers, rows, left=(0, 3), names=(0,), expendable=("bytes",)))
-        assert max(map(len, lines[:4])) <= width
-        assert [line.split()[-1] for line in lines[2:4]] == [each[-1] for each in rows]
-        assert lines[3].startswith("std::map")
-        assert " node " in lines[3] or width < 60
-        assert ("bytes" in lines[0].split()) == (width >= 2 + ENOUGH + 8 + 7 + 14)
-    # what is no address is cut as ever
-    rows[0][-1] = "of no block"
-    assert "0x5555deadbee0" not in list(table(Style(width=30), headers, rows, left=(0, 3)))[2]
-
-
-@pytest.mark.parametrize("width", range(50, 130, 10))
-def test_an_address_in_front_of_a_text_stays_whole(width: int) -> None:
-    """Where there is no room for it its column goes."""
-    place, name = "0x7f9554000b70", "`libstdc++.so.6.0.30+0x2162e8`"
-    rows = [[name, "71.0 KiB", "1,234", f"{place} {'a way to it ' * 4}", name]]
-    headers = ("whose", "holds", "blocks", "at", "with")
-    lines = list(table(Style(width=width), headers, rows, left=(0, 3, 4), names=(0, 4)))
-    assert all(len(each) <= width for each in lines[:3])
-    assert ("at" in lines[0].split()) == (place in lines[2])
-    assert (place in lines[2]) == (width >= 60)
-
-
-def test_a_cut_list_says_so() -> None:
-    rows = [[str(n)] for n in range(50)]
-    assert cut(rows, 40) == (rows[:40], 10)
-    for limit in (None, 0, -1, 50, 60):
-        assert cut(rows, limit) == (rows, 0)
-    assert list(left_out(Style(), 10, "bin")) == ["… 10 more bins; --limit 0 shows all"]
-    assert list(left_out(Style(), 1, "bin")) == ["… 1 more bin; --limit 0 shows all"]
-    assert list(left_out(Style(), 0, "bin")) == []
-
-
 def test_highlighting_needs_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pygments")
     xml = '<a b="1">\n  <c/>\n</a>'
@@ -191,10 +99,6 @@ def test_where_a_library_is_without_loading_it(monkeypatch: pytest.MonkeyPatch, 
     assert "(" not in optional_libraries.where("tqdm")
 
 
-def test_a_library_that_is_nowhere() -> None:
-    assert optional_libraries.load("no_such_module_anywhere") is None
-
-
 # whole documents
 
 
@@ -212,17 +116,6 @@ def test_keys_of_a_row(command: str, key: str) -> None:
     assert document[key]
     for row in document[key]:
         assert list(row) == ROW_KEYS[command, key].split(), "ROW_KEYS of schemas.py says which keys there are, in order"
-
-
-def test_why_a_trim_leaves_something_is_said_once() -> None:
-    """On screen as in JSON, in which each has its id."""
-    target = everything("2.36-64").target()
-    found = run_json(target, "trim")["reasons"]
-    assert {each["id"] for each in found} >= {"tops-untouched", "pages-shared", "cached-by-threads"}
-    shown = run_text(target, "trim").splitlines()
-    assert [each["text"] for each in found] == [
-        each["text"] for line in shown for each in found if line.startswith(each["text"])
-    ]
 
 
 def test_the_envelope() -> None:
@@ -254,13 +147,6 @@ def test_exact_bytes_and_limits() -> None:
     assert len(run_json(target, "heaps", "--limit", "2")["heaps"]) == 5, "JSON is never cut"
 
 
-@pytest.mark.parametrize("command", COMMAND_NAMES)
-def test_every_command_has_help(command: str) -> None:
-    help_text = run_text(HeapImage("2.36-64").target(), command, "--help")
-    assert f"heap {command}" in help_text
-    assert "--json" in help_text
-
-
 @pytest.mark.parametrize("words", [("--no-such",), ("--arena", "x"), ("--arena",), ("--arena", "9"), ("stray",)])
 def test_wrong_words_are_usage_errors(words: tuple[str, ...]) -> None:
     door = FakeDoor(everything("2.36-64").target())
@@ -278,19 +164,6 @@ def test_every_table_takes_a_format(command: str) -> None:
     safe_lines = run_text(target, command, "--table", "html", *(["--own"] if command == "pins" else []))
     assert "<table>" in safe_lines
     assert "---" not in safe_lines
-
-
-def test_a_format_is_whole_and_plain() -> None:
-    class Terminal(FakeDoor):
-        def style(self) -> Style:
-            return Style(width=20, colour=True)
-
-    door = Terminal(everything("2.36-64").target())
-    execute(find_command("heaps"), ["--table", "github"], door)
-    safe_lines = "".join(door.written)
-    assert "\033" not in safe_lines
-    assert "accessible" in safe_lines
-    assert "--limit" not in safe_lines
 
 
 def test_cells_do_not_break_a_format() -> None:
@@ -336,9 +209,3 @@ def test_colours_are_our_own_alone() -> None:
     # an f-string forgets the colour, never to clean
     assert safe_lines(f"{style.bold(name)}: {name}", 0) == [f"{seen}: {seen}"]
     assert safe_lines(next(next_lines(style, name)), 0) == [f"\033[2mnext: {seen}\033[0m"]
-
-
-def test_folded_lines_keep_their_colours() -> None:
-    style = Style(colour=True)
-    assert safe_lines(style.dim("one two three"), 8) == ["\033[2mone two\033[0m", "\033[2mthree\033[0m"]
-    assert safe_lines(style.bold("one") + " two three", 8) == ["\033[1mone\033[0m two", "three"]
