@@ -2,25 +2,16 @@
 "use strict";
 
 setTimeout(async () => {
-  const list = (id) => document.querySelector(`#${id} .list`), cells = (id) => [...list(id).tBodies[0].rows].map((row) => row.cells[0].textContent);
+  const list = (id) => document.querySelector(`#${id} .list`);
   leave("problems-told", [...$("problems").children].map((each) => each.textContent));
   leave("answer", $("sentence").textContent);
   leave("holder", $("holder").textContent);
   leave("sections", [...document.querySelectorAll("main section")].map((each) => each.id));
   leave("legend", [...document.querySelectorAll("#split .key li")].map((each) => [each.textContent, getComputedStyle(each.firstChild).backgroundColor]));
   leave("slices", [...document.querySelectorAll("#split .split div")].map((each) => getComputedStyle(each).backgroundColor));
-  leave("glossed", [...document.querySelectorAll("abbr")].map((each) => [each.textContent, each.title]));
-  leave("headings", [...document.querySelectorAll("th button")].map((each) => [each.textContent, each.title]));
-  leave("words", [...document.querySelectorAll("#words dt")].map((each) => [each.textContent, each.nextSibling.textContent]));
-  window.dispatchEvent(new Event("beforeprint"));
-  leave("folded-on-paper", document.querySelectorAll("details:not([open])").length);
-  window.dispatchEvent(new Event("afterprint"));
-  leave("open", document.querySelectorAll("details[open]").length);
-  leave("at-first", cells("types").length);
   for (let alike; (alike = document.querySelector("button.alike"));) alike.click();
   document.querySelectorAll("details:not(#words details)").forEach((each) => { each.open = true; });
   document.querySelectorAll(".below button.plain").forEach((each) => { if (!each.hidden) each.click(); });
-  leave("in-all", cells("types").length);
   leave("said", document.body.innerText.replaceAll("\t", " | "));
   leave("figures", [...document.querySelectorAll("[data-key]")].map((each) => [each.dataset.key, JSON.parse(each.dataset.value), each.textContent]));
   leave("totals", Object.fromEntries([...document.querySelectorAll("[data-layer]")].map((each) => [each.dataset.layer, JSON.parse(each.dataset.bytes)])));
@@ -29,13 +20,9 @@ setTimeout(async () => {
   leave("falling", [...list("types").querySelectorAll("td[data-key$='/bytes']")].map((each) => Number(each.dataset.value)));
   bytes.click();
   leave("rising", [...list("types").querySelectorAll("td[data-key$='/bytes']")].map((each) => Number(each.dataset.value)));
-  const find = document.querySelector("#types input[type=search]");
-  if (find) { find.value = "QUOTE"; find.oninput(); leave("found", cells("types")); }
   let copy = "";
   document.execCommand = () => { copy = document.activeElement.value; return true; };
   const button = document.querySelector("button.copy");
   if (button) { await button.onclick(); leave("copied", copy); leave("button", button.textContent); }
-  leave("strangers", document.querySelectorAll("img, b i, body > b").length);
-  leave("overflow", document.documentElement.scrollWidth - document.documentElement.clientWidth);
   document.documentElement.dataset.played = "yes";
 }, 300);

@@ -64,7 +64,7 @@ def test_in_plain_python(image: Image) -> None:
         assert same(valid(found), printed.json()), printed.command
 
 
-@pytest.mark.parametrize("door", [GDB, LLDBS[-1]], ids=lambda door: door.name)
+@pytest.mark.parametrize("door", [GDB, *in_full(LLDBS[-1])], ids=lambda door: door.name)
 @pytest.mark.parametrize("call", ["selected", *in_full("open")])
 def test_in_a_debugger(door: Union[Gdb, Lldb], call: str, image: Image, tmp_path: Path) -> None:
     program, file = tmp_path / "program.py", tmp_path / "found"

@@ -12,7 +12,7 @@ from doors import ARENA_PY, LOAD, ROOT, Gdb
 from gdb_terminal import Terminal
 from lldb_door import LLDB_LOAD, Lldb
 from looks import give_up
-from marks import full_after, in_full
+from marks import full_after
 from subjects import Subject
 
 from arenascope.commands.framework.debugger_doors import SETTING, SUMMARY, taken
@@ -154,19 +154,6 @@ def test_a_define_of_the_users_after_it(subject: Subject, tmp_path: Path) -> Non
         assert taken("heap") not in shown
 
 
-def test_a_define_of_the_users_before_it(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
-    script = tmp_path / "theirs.gdb"
-    script.write_text(DEFINED)
-    words = ("heap", "heap info", "arenascope info")
-    finished = gdb.start(
-        ["-ix", str(script), "-p", str(subject.pid), *LOAD, "-ex", "echo @\\n"]
-        + [word for each in words for word in ("-ex", each)]
-    )
-    said, shown = finished.stdout.split("@\n")
-    assert said.count(taken("heap")) == 1
-    assert shown.startswith(f"their heap\ntheir heap\n{subject.info_xml}")
-
-
 def test_a_word_that_is_not_listed_is_whole(gdb: Gdb, subject: Subject) -> None:
     """It is used without a warning, the first time too, and completed, explained and found as any other."""
     use = ["-ex", "echo @\\n", "-ex", "heap info"]
@@ -192,30 +179,6 @@ def test_another_word(gdb: Gdb, subject: Subject) -> None:
     assert mine.text == always.text == subject.info_xml
     assert "mheap help " in overview.text
     assert usual.error
-
-
-def drive_with(gdb: Gdb, word: str) -> tuple[str, bool, bool]:
-    """What loading says, and whether `heap` and `arenascope` are ours then."""
-    said = gdb.start(["-iex", f'python import os; os.environ["{SETTING}"] = {word!r}', *LOAD]).all
-    usual, always = gdb.drive(
-        [], [{"do": "help heap"}, {"do": "help arenascope"}], load=LOAD, variables={SETTING: word}
-    )
-    return said, usual.text.startswith(SUMMARY), always.text.startswith(SUMMARY)
-
-
-def test_no_word(gdb: Gdb) -> None:
-    assert drive_with(gdb, "none") == ("", False, True)
-    assert drive_with(gdb, "arenascope") == ("", False, True)
-    assert drive_with(gdb, "") == ("", True, True)
-
-
-@pytest.mark.parametrize("word", ["two words", "1", *in_full("-x", "info")])
-def test_a_word_that_cannot_be_had(gdb: Gdb, word: str) -> None:
-    said, usual, always = drive_with(gdb, word)
-    (line,) = said.splitlines()
-    assert word in line
-    assert "`arenascope`" in line
-    assert (usual, always) == (False, True)
 
 
 def test_another_word_in_lldb(lldb: Lldb) -> None:

@@ -235,16 +235,6 @@ def test_lldb_dap_on_a_core(version: int, subject: Subject, core: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("version", VERSIONS)
-def test_lldb_dap_on_a_process(version: int, subject: Subject) -> None:
-    with lldb_dap(version) as dap:
-        load: dict[str, Sequence[str]] = {"initCommands": [f"command script import {LLDB_ARENA_PY}"]}
-        assert dap.begin("attach", {"pid": subject.pid, "stopOnEntry": True, **load})["success"]
-        text = said(dap.typed("`heap arenas --json", frame_of(dap)))
-    assert figures(text) == by_the_shell(subject.pid, "arenas")
-
-
-@pytest.mark.full
 def test_gdb_s_own_dap(subject: Subject) -> None:
     with gdb_dap() as dap:
         assert dap.begin("attach", {"program": str(subject.program), "pid": subject.pid})["success"]
@@ -265,27 +255,3 @@ def test_gdb_s_own_dap(subject: Subject) -> None:
     for command in ("arenas", "bins"):
         assert figures(texts[f"heap {command} --json"]) == by_the_shell(subject.pid, command)
     assert "next: " in texts["heap report"]
-
-
-CANCELLED_AFTER = 0.4
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("adapter", ["gdb", "lldb-dap"])
-def test_what_takes_long_is_cancelled(adapter: str) -> None:
-    """The next command is answered as ever."""
-    with Subject("big") as subject, gdb_dap() if adapter == "gdb" else lldb_dap(NEWEST) as dap:
-        if not dap.capabilities["body"].get("supportsCancelRequest"):
-            pytest.skip("this adapter cancels nothing")
-        load = {"initCommands": [f"command script import {LLDB_ARENA_PY}"], "stopOnEntry": True}
-        assert dap.begin("attach", {"pid": subject.pid, **(load if adapter != "gdb" else {})})["success"]
-        frame, escape = (frame_of(dap), "`") if adapter != "gdb" else (None, "")
-        whole = said(dap.typed(f"{escape}heap check", frame))
-        number = dap.begin_typing(f"{escape}heap check", frame)
-        time.sleep(CANCELLED_AFTER)
-        dap.send("cancel", {"requestId": number})
-        answer = dap.answer(number)
-        assert not answer["success"] or "stopped after" in said(answer)
-        assert said(dap.typed(f"{escape}heap check", frame)) == whole
-        assert "stopped after" not in whole
-        assert dap.stray == b""

@@ -117,29 +117,6 @@ def test_another_heap_command_is_left_alone(lldb: Lldb, tmp_path: Path) -> None:
     assert "\narenascope " in finished.stdout
 
 
-@pytest.mark.parametrize("again", [(), *in_full(LLDB_LOAD)], ids=["", "and ours again"])
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        ("command container add -o -h Theirs heap", "command script add -o -f theirs.heap heap arenas"),
-        # LLDB prefers a container to a command of its name, and LLDB 23 crashes where one is added over it
-        ("command container delete heap", "command script add -f theirs.heap heap"),
-    ],
-    ids=["a container", "a command"],
-)
-def test_another_heap_command_comes_later(
-    lldb: Lldb, tmp_path: Path, theirs: tuple[str, str], again: tuple[str, ...]
-) -> None:
-    """Then `heap` is theirs, and ours is left whole under `arenascope`; loaded again we still let them have it."""
-    (tmp_path / "theirs.py").write_text("def heap(debugger, line, result, names): print('their', line or 'arenas')\n")
-    added = run(f"command script import {tmp_path / 'theirs.py'}", *theirs)
-    said = run("heap arenas", "arenascope help all", "arenascope version")
-    finished = lldb.start([*LLDB_LOAD, *added, *again, *said])
-    assert "their arenas" in finished.stdout
-    assert "`arenascope report`" in finished.stdout
-    assert "\narenascope " in finished.stdout.rpartition("(lldb) ")[2]
-
-
 # help and completion
 
 
@@ -160,15 +137,6 @@ def test_the_overview_is_the_shells(lldb: Lldb, prefix: str) -> None:
     assert re.match(rf"{prefix} help: .*'nonsense' \({prefix} help ", wrong.error)
 
 
-def test_help_lists_the_commands(lldb: Lldb) -> None:
-    whole, one, asked = lldb.drive([], [{"do": "help heap"}, {"do": "help heap arenas"}, {"do": "heap arenas --help"}])
-    assert [line.split(" -- ")[0].strip() for line in whole.text.splitlines() if " -- " in line] == sorted(
-        [*COMMANDS, "help", "--help"]
-    )
-    for text in (one.text, asked.text):
-        assert all(word in text for word in ("--quick", "--sort", "--json", "heap arenas"))
-
-
 def test_completion(lldb: Lldb) -> None:
     lines = ["heap ", "arenascope ", "heap ar", "heap arenas --", "heap arenas --sort ", "heap trim --ap"]
     names, others, one, options, values, apply = (
@@ -182,12 +150,6 @@ def test_completion(lldb: Lldb) -> None:
         assert apply == ["--apply"]
     else:
         assert options == values == apply == []
-
-
-@pytest.mark.parametrize("words", ["--limit=3 --json", *in_full("--json", "-json", "--json --limit 3", "--js")])
-def test_options_as_they_are_written(lldb: Lldb, subject: Subject, words: str) -> None:
-    (outcome,) = lldb.drive(attach(subject), [{"do": f"heap arenas {words}"}])
-    assert outcome.json()["command"] == "arenas"
 
 
 def test_no_process(lldb: Lldb) -> None:

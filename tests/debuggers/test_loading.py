@@ -147,11 +147,6 @@ def test_another_extension_comes_later(gdb: Gdb, subject: Subject, tmp_path: Pat
         assert "`arenascope report`" in overview
 
 
-def test_both_prefixes_work_alone(gdb: Gdb, subject: Subject) -> None:
-    finished = gdb.start([*attach(subject), *LOAD, *run("arenascope info", "heap info")])
-    assert subject.info_xml * 2 in finished.stdout
-
-
 def test_without_any_third_party_module(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
     names = ("tabulate", "pygments", "tqdm", "prometheus_client")
     hide = run(*(f"python import sys; sys.modules[{name!r}] = None" for name in names))
@@ -205,28 +200,6 @@ def test_the_overview_is_the_shells(gdb: Gdb, prefix: str) -> None:
     assert word.text.startswith("main arena (main, main_arena)\n    ")
 
 
-def test_help(gdb: Gdb) -> None:
-    listing, one, other, apropos = gdb.drive(
-        [], [{"do": "help heap"}, {"do": "help heap arenas"}, {"do": "heap arenas --help"}, {"do": "apropos malloc"}]
-    )
-    for command in COMMANDS:
-        (line,) = (line for line in listing.text.splitlines() if line.startswith(f"heap {command} -- "))
-        assert line.endswith(".")
-    assert one.text.splitlines()[0].endswith(".")
-    for text in (one.text, other.text):
-        assert "Usage: heap arenas" in text or "usage: heap arenas" in text
-        assert "--json" in text
-        assert "example:\n  heap arenas" in text
-    assert "heap trim -- " in apropos.text
-
-
-def test_every_help_has_an_example_under_its_prefix(gdb: Gdb) -> None:
-    steps = [{"do": f"{prefix} {command} --help"} for prefix in ("heap", "arenascope") for command in COMMANDS]
-    for outcome in gdb.drive([], steps):
-        prefix, command, _ = outcome.command.split()
-        assert f":\n  {prefix} {command}" in outcome.text.partition("\nexample")[2], outcome.command
-
-
 @pytest.mark.parametrize(
     ("start", "expected"),
     [
@@ -253,18 +226,6 @@ def test_completion(gdb: Gdb, start: str, expected: list[str]) -> None:
 
 
 # scripts
-
-
-@pytest.mark.full
-def test_json_is_all_there_is_on_standard_output(gdb: Gdb, subject: Subject, tmp_path: Path) -> None:
-    """GDB itself greets at an attach; at a script's file of commands, after that, nothing of ours does."""
-    words = [word for command in COMMANDS for word in (f"heap {typed(command, tmp_path)} --json", "echo @\\n")]
-    finished = gdb.start([*attach(subject), *run("echo @\\n"), *LOAD, *run(*words)])
-    _, *documents, _ = finished.stdout.split("@\n")
-    assert len(documents) == len(COMMANDS)
-    for command, document in zip(COMMANDS, documents):
-        assert valid(json.loads(document))["command"] == command
-        assert len(document.splitlines()) == 1
 
 
 def test_gdbs_way_of_writing_options(gdb: Gdb, subject: Subject) -> None:
@@ -317,15 +278,3 @@ def test_never_stale(gdb: Gdb, subject: Subject) -> None:
     ]
     before, _, after, _ = gdb.drive(attach(subject), steps)
     assert after.json()["arenas"][0]["max_system_bytes"] == before.json()["arenas"][0]["max_system_bytes"] + 4096
-
-
-def test_exact_bytes_on_request(gdb: Gdb, subject: Subject) -> None:
-    text, document = gdb.drive(attach(subject), [{"do": "heap arenas --bytes"}, {"do": "heap arenas --json"}])
-    system = document.json()["totals"]["system_bytes"]
-    assert f"{system:,}" in text.text or str(system) in text.text
-
-
-def test_the_list_of_commands_here_is_complete(gdb: Gdb) -> None:
-    (listing,) = gdb.drive([], [{"do": "help heap"}])
-    found = [line.split()[1] for line in listing.text.splitlines() if line.startswith("heap ")]
-    assert sorted(found) == sorted([*COMMANDS, "help"]), "COMMANDS of overviews.py"

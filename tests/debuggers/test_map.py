@@ -173,28 +173,6 @@ def test_the_page_in_a_browser(random_heap: Subject, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.full
-def test_the_page_shows_what_splits_free_memory(tmp_path: Path) -> None:
-    """Blocks of 1,000 bytes, of which three in four were freed: each that is left splits what lies beside it."""
-    page = tmp_path / "map.html"
-    with Subject("mystery", "scattered", "4") as subject:
-        (outcome,) = SHELL.run(Live(subject.pid, subject.program), [f"map --json --html {page}"])
-    splits = outcome.json()["totals"]["splits"]
-    assert splits >= (4 << 20) // 4000 - 100
-    band = """
-        heaps[0].visible = true;   // it is drawn once it is seen, whenever that is
-        draw(heaps[0]);
-        const canvas = heaps[0].canvas, ratio = window.devicePixelRatio;
-        const y = Math.round(STACK * ratio) + Math.round(GAP * ratio) + 1;
-        const row = canvas.getContext("2d").getImageData(0, y, canvas.width, 1).data;
-        const brown = row.filter((value, at) => at % 4 === 0 && value > row[at + 1] && row[at + 1] > row[at + 2] + 20);
-        leave("band", Math.round(100 * brown.length / canvas.width));"""
-    dom = opened(page, tmp_path, band)
-    assert dom.totals["splits"] == splits
-    # nearly all of the strip, but its top
-    assert int(dom.texts["band"]) > 80
-
-
 def test_the_page_asks_nobody(random_heap: Subject, tmp_path: Path) -> None:
     text = written(random_heap, tmp_path)[0].read_text()
     assert "default-src 'none'" in text
@@ -223,33 +201,3 @@ def test_the_page_zooms_and_tells(random_heap: Subject, tmp_path: Path) -> None:
     assert [int(each) for each in told["order"].split(",")] == sorted(
         (int(heap["end"], 16) - int(heap["address"], 16) for heap in document["heaps"]), reverse=True
     )
-
-
-@pytest.mark.full
-def test_the_page_shows_where_which_type_is(tmp_path: Path) -> None:
-    page = tmp_path / "map.html"
-    with Subject("sessions", "5000", "4") as subject:
-        (outcome,) = SHELL.run(Live(subject.pid, subject.program), [f"map --json --types --html {page}"])
-    document = outcome.json()
-    types = document["types"]
-    assert (types[0]["type"], types[0]["blocks"]) == ("Session", 5000)
-    dom = opened(page, tmp_path)
-    assert dom.problems == []
-    in_heaps = [sum(sum(heap["types"][number]) for heap in document["heaps"]) for number in range(len(types))]
-    # what is served by mmap lies in no heap
-    assert in_heaps[0] == types[0]["bytes"] == dom.totals["type0"]
-    assert [dom.totals[f"type{number}"] for number in range(len(types))] == in_heaps
-    assert all(each <= row["bytes"] for each, row in zip(in_heaps, types))
-
-
-@pytest.mark.full
-def test_damage_is_told_on_the_page(tmp_path: Path) -> None:
-    page = tmp_path / "map.html"
-    with Subject("corrupt", "size_misaligned") as subject:
-        assert subject.send("tick") == "ticked"
-        (outcome,) = SHELL.run(Live(subject.pid, subject.program), [f"map --json --html {page}"])
-    document = outcome.json()
-    assert document["complete"] is False
-    dom = opened(page, tmp_path)
-    assert dom.problems == document["problems"]
-    assert dom.totals["damaged"] == document["totals"]["damaged_bytes"] > 0

@@ -143,51 +143,6 @@ def test_what_was_not_named_is_refused(subject: Subject, tmp_path: Path) -> None
 
 
 @needs_sdk
-def test_errors_are_those_of_the_shell(subject: Subject, tmp_path: Path) -> None:
-    """What the file becomes after the start is told in its turn."""
-    nothing = tmp_path / "no.core"
-    nothing.write_bytes(b"no core")
-    me = {"subject": str(subject.pid)}
-    calls: list[Call] = [
-        ("report", {"subject": str(nothing)}),
-        ("heaps", {**me, "arena": 999}),
-    ]
-    _, answers = spoken([subject.pid, nothing], calls)
-    for (name, given), answer in zip(calls, answers):
-        words = [f"--{option}={value}" for option, value in given.items() if option != "subject"]
-        line = [*COMMAND[:2], name, str(given["subject"]), *words, "--json"]
-        done = subprocess.run(line, capture_output=True, text=True, env=plain_environment(), timeout=100)
-        said = json.loads(done.stdout)
-        assert done.returncode == 2
-        assert answer.is_error
-        assert answer.content[0].text == said["error"]
-        assert answer.structured_content == said
-
-
-@needs_sdk
-def test_a_limit_of_time_is_told_and_kept(subject: Subject) -> None:
-    tools, (answer,) = spoken([subject.pid, "--hold-at-most", "15.5s"], [("arenas", {"subject": str(subject.pid)})])
-    assert all("15.5 s" in each.description for each in tools)
-    assert 0 < answer.structured_content["held_seconds"] < 15.5
-
-
-@needs_sdk
-def test_a_limit_leaves_out_rows_and_says_so(subject: Subject) -> None:
-    me = {"subject": str(subject.pid)}
-    _, (few, many, types) = spoken(
-        [subject.pid],
-        [("mappings", {**me, "limit": 2}), ("mappings", {**me, "limit": 1000}), ("types", {**me, "limit": 1})],
-    )
-    short, whole = valid(few.structured_content), valid(many.structured_content)
-    (left_out,) = short["problem_records"]
-    assert (left_out["id"], left_out["names"]) == ("rows-left-out", {"key": "mappings"})
-    assert left_out["figures"] == {"rows": len(whole["mappings"]), "shown": 2}
-    assert (len(short["mappings"]), short["complete"], whole["complete"]) == (2, False, True)
-    # it says so itself, by a key of its own
-    assert len(types.structured_content["types"]) == 1
-
-
-@needs_sdk
 @pytest.mark.parametrize("kind", ["live", "core"])
 def test_without_values_nothing_of_a_block_is_told(subject: Subject, kind: str) -> None:
     secrets, libraries = secrets_of(subject), libraries_of(subject)
@@ -290,14 +245,6 @@ def test_a_signal_ends_it_at_once(subject: Subject, sign: signal.Signals, status
     server.process.send_signal(sign)
     assert server.process.wait(60) == status
     assert runs_on(subject)
-
-
-@needs_sdk
-def test_what_is_not_there_at_the_start() -> None:
-    pytest.importorskip("mcp", reason="the SDK for MCP is not installed")
-    for word in ("./no.core", "4194304"):
-        done = subprocess.run([*COMMAND, word], capture_output=True, text=True, timeout=60, env=plain_environment())
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), word
 
 
 def test_without_the_sdk_one_line_says_what_to_install(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ and on those that look like it, and every advice, given or not, against the same
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from functools import cache
@@ -177,23 +176,6 @@ def test_an_advice_holds_what_it_promises(story: str) -> None:
     assert few <= promised.get("limit-arenas", 0) + 2 * SLACK
 
 
-def test_what_matters_comes_first() -> None:
-    """Hardly anything is malloc's: that is not what the answer begins with, and 64 equal mappings are one row."""
-    with Subject("mystery", "pool") as subject:
-        looks = ["report", "mappings", "mappings --json", "mappings --sort address --limit 0"]
-        report, text, document, each = DOORS["shell"].run(Live(subject.pid, subject.program), looks)
-        equal = [use for use in subject.smaps().values() if use == 40 * MIB // 64]
-    assert re.match(r"RSS [\d.]+ MiB: [\d.]+ MiB ", report.text)
-    assert len(equal) == 64
-    first = next(line for line in text.text.splitlines() if line.startswith("0x"))
-    assert re.search(r" 40\.0 MiB +40\.0 MiB .* 64 of 640\.0 KiB each: ", first)
-    assert text.text.count(" 640.0 KiB ") == 1
-    rows = document.json()["mappings"]
-    assert sum(row["resident_bytes"] == equal[0] for row in rows) == 64
-    assert each.text.count("\n0x") == len(rows)
-    assert f"arenascope mappings {subject.pid} --sort address (" in text.text
-
-
 def test_what_ended_threads_left_is_told() -> None:
     """Eight threads filled 40 MB between them, and ended."""
     (left,) = look("ended").report["advice"]
@@ -201,52 +183,6 @@ def test_what_ended_threads_left_is_told() -> None:
     assert left["figures"]["left_bytes"] >= 40 * MIB - SLACK
     assert " 8 arenas " in left["evidence"]
     assert not look("map").report["advice"][0]["figures"]["left_arenas"]
-
-
-@pytest.mark.parametrize(
-    ("story", "ways"),
-    [
-        ("foreign", ["mappings", "refs ADDRESS"]),
-        pytest.param("scattered", ["chunks --summary"], marks=pytest.mark.full),
-        pytest.param("map", ["report --owners", "report --again 30", "types"], marks=pytest.mark.full),
-        pytest.param("large", ["trim --apply", "chunks --summary"], marks=pytest.mark.full),
-    ],
-)
-def test_ways_can_be_pasted(story: str, ways: list[str]) -> None:
-    """What stands in front of the bracket is a command that is obeyed; on a core it says where it would be."""
-    with Subject("mystery", story) as subject:
-        live = Live(subject.pid, subject.program)
-        report = DOORS["shell"].run(live, ["report --json"])[0].json()
-        typed = [way.partition(" (")[0].split() for each in report["advice"] for way in each["how"]]
-        # the shell's: its own name, the command, the process
-        commands = [" ".join([name, *more]) for program, name, *more in typed if program == "arenascope"]
-        commands = [command.replace(f" {subject.pid}", "", 1) for command in commands]
-        assert [re.sub("0x[0-9a-f]+", "ADDRESS", command) for command in commands] == ways
-        text = DOORS["shell"].run(live, ["report"])[0].text
-        if story == "foreign":
-            assert f"→ strace -f -k -e trace=mmap,mremap -p {subject.pid} (" in text
-        commands = [way.replace("--again 30", "--again 1") for way in commands]
-        for answer in DOORS["shell"].run(live, [f"{way} -y" if "--apply" in way else way for way in commands]):
-            assert answer.error is None, answer
-        if story == "scattered":
-            trim = DOORS["shell"].run(live, ["trim"])[0].text
-            assert f"\n\nnext: arenascope pins {subject.pid} --types (" in trim
-        if story == "large" and DOORS["gdb"].available() is None:
-            (dead,) = DOORS["gdb"].run(Core(subject.gcore(), subject.program), ["report"])
-            assert "→ heap trim --apply (" in dead.text
-
-
-def test_one_size_shares_its_pages_in_any_allocator() -> None:
-    """The advice of another one holds for many sizes: with blocks of 1,000 bytes alone it changes nothing."""
-    with Subject("mystery", "scattered") as subject:
-        sizes = DOORS["shell"].run(Live(subject.pid, subject.program), ["chunks --summary --json"])[0].json()["sizes"]
-        own = subject.rollup("Anonymous")
-    most = max(sizes, key=lambda each: each["used_bytes"])
-    assert most["used_bytes"] > 0.9 * sum(each["used_bytes"] for each in sizes)
-    with Subject("mystery", "scattered", env={"LD_PRELOAD": "libjemalloc.so.2"}) as other:
-        if "libjemalloc" not in Path(f"/proc/{other.pid}/maps").read_text():
-            pytest.skip("libjemalloc.so.2 is not installed")
-        assert other.rollup("Anonymous") > 0.9 * own
 
 
 @pytest.mark.full
@@ -308,27 +244,6 @@ def test_the_shell_looks_twice_by_itself(types: bool) -> None:
     assert growth["id"] == "live-grew"
     assert abs(growth["figures"]["live_change_bytes"] - grown) <= SLACK
     assert growth["figures"]["seconds"] >= 3
-
-
-def test_what_cannot_be_looked_at_twice() -> None:
-    with Subject("mystery", "map", "1") as subject:
-        core = Core(subject.gcore(), subject.program)
-        said = DOORS["shell"].run(core, ["report --again 1"])[0]
-        debugger = DOORS["gdb"].run(Live(subject.pid, subject.program), ["report --again 1"])[0]
-    for answer in (said, debugger):
-        assert "report --since" in (answer.error or "")
-
-
-def test_a_snapshot_of_another_process_tells_no_growth(tmp_path: Path) -> None:
-    saved = tmp_path / "other.json"
-    with Subject("mystery", "map", "1") as one, Subject("mystery", "map", "8") as other:
-        DOORS["shell"].run(Live(one.pid, one.program), [f"snapshot {saved}"])
-        document, diff = DOORS["shell"].run(
-            Live(other.pid, other.program), [f"report --json --since {saved}", f"diff {saved} --json"]
-        )
-    assert document.json()["growth"]["id"] == "another-process"
-    assert diff.json()["judgement"]["figures"]["one_process"] == 0
-    assert all(each["per_hour"] is None for each in diff.json()["parts"])
 
 
 @pytest.mark.parametrize("story", ["large", *in_full("foreign", "ended")])

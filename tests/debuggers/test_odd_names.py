@@ -15,7 +15,7 @@ from typing import Iterator
 import pytest
 from doors import DOORS, NEWEST, Live
 from looks import ROOT, Door, opened, plain_environment
-from marks import full_after, in_full
+from marks import full_after
 from subjects import compiled, fixture_program, started
 
 from arenascope.cli.main import main
@@ -154,7 +154,8 @@ def test_no_name_controls_the_terminal(door: Door, hostile: Live, tmp_path: Path
 OWN = r"\x1b\[(?:[012]|3[0-7]|9[0-7])m"
 
 
-@pytest.mark.parametrize("width", [60, *in_full(0)])
+@pytest.mark.full
+@pytest.mark.parametrize("width", [60, 0])
 def test_our_own_colours_are_the_only_codes(
     width: int, hostile: Live, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

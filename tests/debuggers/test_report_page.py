@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 
 import browser
 import pytest
-from doors import DOORS, NEWEST, Core, Live, give_up
 from looks import HERE
 from partial import look
 from schemas import valid
 from subjects import Subject
 
-from arenascope.present.glossary import words
 from arenascope.present.pages.fill_page import filled
 from arenascope.present.shared_text.text import Style
 
@@ -120,24 +118,18 @@ def test_the_page_loads_nothing_from_elsewhere(written: Written) -> None:
     assert not re.findall(r"\bfetch\b|XMLHttp|WebSocket|sendBeacon|\bimport\(", text)
 
 
-def wild(data: Any, times: int) -> Any:
-    """Every name of the target's as somebody might choose it; 100 arenas and `times` types."""
+def wild(data: Any) -> Any:
+    """Every name of the target's as somebody might choose it."""
     if isinstance(data, dict):
-        named = {key: wild(value, times) for key, value in data.items()}
-        if "system_bytes" in named and "index" in named:
-            named["threads"] = [{"tid": 1, "name": WILD}] * 5
-        return named
+        return {key: wild(value) for key, value in data.items()}
     if isinstance(data, list):
-        rows = [wild(each, times) for each in data]
-        if rows and isinstance(rows[0], dict) and "holds_back_bytes" in rows[0]:
-            return [{**rows[each % len(rows)], "type": f"{WILD}{each}", "bytes": each * 640} for each in range(times)]
-        return rows * 100 if rows and isinstance(rows[0], dict) and "index" in rows[0] else rows
+        return [wild(each) for each in data]
     return WILD if isinstance(data, str) and not re.fullmatch(r"0x[0-9a-f]+|[a-z-]+", data) else data
 
 
 @pytest.mark.xdist_group("report page")
 def test_names_of_the_target_stay_text(written: Written) -> None:
-    data = {**written.data, "documents": wild(written.data["documents"], 20)}
+    data = {**written.data, "documents": wild(written.data["documents"])}
     text = filled("report", data, "heap report").decode()
     assert WILD not in text
     assert text.count("</script>") == 3  # the data, what all pages share, and its own
@@ -194,11 +186,9 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
     # it goes to others, who have arenascope elsewhere
     assert "bin/arenascope" not in file.read_text()
     assert told["button"] == "copied"
-    check_what_a_reader_has_to_find(told["said"], documents)
     parts = [each for each in documents["report"]["parts"] if each["bytes"]]
     assert [words for words, _ in told["legend"]] == [f"{each['label']} {style.size(each['bytes'])}" for each in parts]
     assert [colour for _, colour in told["legend"]] == told["slices"]
-    check_words(told)
     keys = {key: value for key, value, _ in figures}
     for question, shown in QUESTIONS.items():
         assert {*shown} <= keys.keys() or shown is PINS, question  # here none does
@@ -208,97 +198,6 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
     for row in (rf"^{node} \|(.* \|)? 5,000 \| ", r"^g_quotes \| 5,000 \| "):
         assert re.search(row, told["said"], re.MULTILINE), row
     assert keys["owners/owners/0/retained_bytes"] == documents["owners"]["owners"][0]["retained_bytes"]
-
-
-def check_words(told: dict[str, Any]) -> None:
-    """Each word of malloc's is explained at the pointer, and on paper; one word for one thing."""
-    meanings = {name: word.meaning for word in words() for name in word.names}
-    assert {"stranded", "tcache", "arenas", "resident", "held"} <= {
-        *(name for name, _ in told["glossed"]),
-        *(name for word in words() for name in word.names if word.names[0] in dict(told["words"])),
-    }
-    assert told["glossed"]
-    assert all(spoken(title) == spoken(meanings[name]) for name, title in told["glossed"])
-    # where the page is written by the shell, so are the commands on it
-    assert "heap help" not in told["said"]
-    assert not re.findall(r"\bheap (trim|params|chunks|check|leaks|save|diff|map) ?[-A-Z]*\b", told["said"])
-    outside = {name: re.split("`[^`]+`", meaning) for name, meaning in meanings.items()}
-    assert all(piece in meaning for name, meaning in told["words"] for piece in outside[name])
-    explained = {name for name, title in told["headings"] if title}
-    assert {"holds", "would return", "holds back", "retained", "stranded", "resident", "top", "bins"} <= explained
-    assert (told["folded-on-paper"], told["open"]) == (0, 0)
-    said = told["said"]
-    assert len(re.findall(r"[0-9.]+ m?s, once, ", said)) == 2
-    for another in ("held for", "malloc holds", "checks hold", "of 8 hold", "vtable for"):
-        assert another not in said
-
-
-def spoken(meaning: str) -> str:
-    """Without commands, which each door's page has as they are typed there."""
-    return re.sub("`[^`]+`", "", meaning)
-
-
-def check_what_a_reader_has_to_find(said: str, documents: dict[str, dict[str, Any]]) -> None:
-    """What somebody with the page alone was held up by. Of the subject, 1,500 of 1,701 requests were dropped, each with
-    a body, and its variable g_quotes holds the most."""
-    style, held = Style(), documents["report"]["held"]
-    lines = said.splitlines()
-    assert [each for each in lines if each.startswith("Request |") and "nobody (1,500 of 1,701)" in each]
-    assert re.search("1,500 blocks of Request with 1,500 blocks ", said)
-    brings = next(each["effect_bytes"] for each in documents["report"]["advice"] if each["id"] == "mend-leak")
-    assert f"malloc_trim(0) called, {style.size(brings)} leaves memory" in said
-    assert documents["params"]["note"] in said
-    why = said[said.index("\nWhy it stays\n") : said.index("\nWhat to do\nfix")]
-    assert "g_quotes holds" in why
-    assert {"held-by-owner", "lost-blocks"} <= {each["id"] for each in documents["report"]["causes"]}
-    for name in ("holds back", "would return", "retained", "lost with them", "stranded"):
-        assert [each for each in lines if f"{name}: " in each], name
-    assert f"{style.size(held['live_bytes'])} in blocks" in said
-    assert [each for each in lines if each.startswith("libstdc++'s emergency pool |")]
-    figures = documents["params"]["note_record"]["figures"]
-    assert re.search(rf"\b{figures['arenas_each']} .*\b{figures['processors']} processor", said)
-    assert all(f"\n{row['name']} | " in said for row in documents["params"]["params"])
-
-
-@pytest.mark.full
-@pytest.mark.xdist_group("report page")
-def test_a_large_page_of_wild_names(written: Written, tmp_path: Path) -> None:
-    """100 arenas and 1,000 types, of which a few rows are shown at first."""
-    file = tmp_path / "wild.html"
-    data = {**written.data, "documents": wild(written.data["documents"], 1000)}
-    file.write_bytes(filled("report", data, "heap report"))
-    told = played(file, tmp_path)
-    assert told["problems-told"] == []
-    assert (told["at-first"], told["in-all"]) == (12, 1000)
-    assert told["strangers"] == 0
-    assert (
-        sum(key.startswith("arenas/arenas/") and key.endswith("system_bytes") for key, _, _ in told["figures"]) == 100
-    )
-
-
-@pytest.mark.full
-def test_every_door_writes_the_same(tmp_path: Path) -> None:
-    pages = {}
-    with Subject("quotes", "300", "90") as subject:
-        file = tmp_path / "live.html"
-        (outcome,) = DOORS["gdb"].run(Live(subject.pid, subject.program), [f"report --json --html {file}"])
-        assert data_of(file.read_text())["problems"] == outcome.json()["problems"] == []
-        core = Core(subject.kernel_core(), subject.program)
-        for name in NEWEST:
-            if DOORS[name].available():
-                give_up(DOORS[name].available() or "")
-            file = tmp_path / f"{name}.html"
-            (outcome,) = DOORS[name].run(core, [f"report --json --html {file}"])
-            assert outcome.json()["html"]["bytes"] == file.stat().st_size
-            pages[name] = data_of(file.read_text())["documents"]
-    # each names the next step as it is typed there
-    assert all(advice.pop("how") for each in pages.values() for advice in each["report"]["advice"])
-    # the shell reads no locals: what they alone lead to has another name there
-    for part in ("types", "advice"):
-        pages["shell"]["report"][part] = pages["gdb"]["report"][part]
-    for section in ("report", "arenas", "trim", "params", "leaks"):
-        documents = [each[section] for each in pages.values()]
-        assert all(each == documents[0] for each in documents), section
 
 
 @pytest.mark.full

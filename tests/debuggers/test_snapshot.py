@@ -33,7 +33,7 @@ def diff_json(*words: object) -> dict[str, Any]:
     return valid(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("door", NEWEST)
+@pytest.mark.parametrize("door", ["shell", *in_full(*NEWEST[:2])])
 def test_a_trim_between_snapshot_and_now(door: str, tmp_path: Path) -> None:
     opened = DOORS[door]
     if opened.available():
@@ -135,19 +135,6 @@ def test_a_later_release_reads_it(tmp_path: Path) -> None:
     assert "newer arenascope" in refused.stderr
 
 
-@pytest.mark.parametrize("content", ["{}", "\x1f\x8b", *in_full("", "not json", "[1, 2]")])
-def test_what_is_no_snapshot(content: str, tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong.json"
-    wrong.write_bytes(content.encode("latin-1"))
-    gdb = DOORS["gdb"]
-    if gdb.available():
-        give_up(gdb.available() or "")
-    with Subject("bins") as subject:
-        refused = gdb.run(Live(subject.pid, subject.program), [f"diff {wrong}"])[0]
-    assert refused.error
-    assert "no snapshot" in refused.error
-
-
 def test_watch_prints_a_line_each_time_and_ends_with_the_process() -> None:
     with Subject("hoard", "2", "12") as subject:
         watching = subprocess.Popen(
@@ -197,10 +184,3 @@ def test_watch_looks_at_several_and_goes_on_with_those_that_are_left() -> None:
         _, said = watching.communicate(timeout=30)
     assert watching.returncode == 0
     assert len(re.findall("^arenascope watch: (?!looks )", said, re.MULTILINE)) == 2
-
-
-def test_watch_of_processes_that_are_not_there() -> None:
-    for words, lines in ((["99999999"], 1), (["99999999", "99999998"], 3)):
-        done = subprocess.run([*COMMAND, "watch", *words], capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.count("arenascope watch: ") == lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +13,6 @@ from typing import Any, Callable, Iterator, Optional, Union
 import pytest
 from browser import opened
 from control_groups import memory_group
-from lifetimes import dies_with_us
 from looks import HERE, ROOT, plain_environment
 from schemas import valid, valid_snapshot
 from subjects import Subject
@@ -107,16 +105,6 @@ def test_what_grew_by_the_kernels_count(grown: tuple[Path, int]) -> None:
         assert sum(each["moments"][index][1] for each in parts) == value
 
 
-@pytest.mark.xdist_group("trend")
-def test_what_is_kept_is_a_snapshot(grown: tuple[Path, int]) -> None:
-    folder, _ = grown
-    documents, wrong = snapshot_file.read_all(str(folder))
-    assert (len(documents), wrong) == (9, [])
-    for document in documents:
-        valid_snapshot(dict(document))
-    assert all(file.stat().st_size < 8 << 10 for file in folder.iterdir())
-
-
 @pytest.mark.full
 def test_types_and_owners_are_kept_where_they_are_asked_for(tmp_path: Path) -> None:
     with Subject("busy") as subject:
@@ -136,6 +124,7 @@ def test_types_and_owners_are_kept_where_they_are_asked_for(tmp_path: Path) -> N
     assert all(1.009 < after / before < 1.013 for before, after in zip(values, values[1:]))
 
 
+@pytest.mark.full
 def test_watch_and_trend_name_what_grows_and_whose_it_is(tmp_path: Path) -> None:
     """By the kernel's count, within one look: where this machine is busy one may begin before all has grown."""
     counted = []
@@ -154,53 +143,6 @@ def test_watch_and_trend_name_what_grows_and_whose_it_is(tmp_path: Path) -> None
     headline = said.splitlines()[-2]
     assert "`table`" in headline
     assert f"({grown['blocks']:+,} blocks" in headline
-
-
-@pytest.mark.parametrize(("option", "whose"), [("--types", False), ("--owners", True)])
-def test_what_grows_is_named_where_nothing_is_kept(option: str, whose: bool) -> None:
-    with Subject("mystery", "map", "2") as subject:
-        said = watch(subject, None, 3, lambda _: subject.send("tick") and None, option, "--interval", "2")
-    assert "node" in said
-    assert ("`table`" in said) is whose
-
-
-ORDERS = """
-class Order:
-    def __init__(self):
-        self.number = 1.5
-orders = []
-for line in open(0):
-    orders += [Order() for _ in range(20000)]
-    print("ready", flush=True)
-"""
-
-
-def test_of_python_s_objects_it_is_told_whom_to_ask(tmp_path: Path) -> None:
-    """Where pymalloc has them, beside malloc."""
-    with subprocess.Popen(
-        [sys.executable, "-c", ORDERS],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={"PATH": "/usr/bin:/bin"},
-        preexec_fn=dies_with_us(),
-    ) as python:
-        assert python.stdin is not None
-        assert python.stdout is not None
-
-        def more(number: int) -> None:
-            assert python.stdin is not None
-            assert python.stdout is not None
-            print(file=python.stdin, flush=True)
-            python.stdout.readline()
-
-        more(0)
-        said = watch(python, tmp_path, 3, more, "--no-types")
-        python.stdin.close()
-    # once, though it stays true
-    assert said.count("memray") == 1
-    (instead,) = re.findall(r"CPython .*", said)
-    assert instead in trend(tmp_path)["verdict"]
 
 
 def test_watch_keeps_types_and_owners_where_a_look_costs_little(tmp_path: Path) -> None:
@@ -222,6 +164,7 @@ def test_watch_keeps_types_and_owners_where_a_look_costs_little(tmp_path: Path) 
     assert (often.count("--types"), len(re.findall(r"--interval \d+", often))) == (1, 1)
 
 
+@pytest.mark.full
 def test_of_what_does_not_grow_nothing_is_named(tmp_path: Path) -> None:
     with Subject("bins") as subject:
         said = watch(subject, tmp_path, 3, nothing, "--types", "--owners")
@@ -243,14 +186,6 @@ def test_started_again(tmp_path: Path) -> None:
     assert document["process"]["pid"] == pids[1]
     assert document["others"] == []
     assert trend(tmp_path, "--pid", str(pids[0]))["process"]["snapshots"] == 2
-
-
-def test_a_folder_that_goes_away_ends_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "moments"
-    with Subject("bins") as subject:
-        said = watch(subject, folder, 3, lambda number: shutil.rmtree(folder, ignore_errors=True))
-        assert "cannot write" in said
-        assert subject.quit() == 0
 
 
 @pytest.fixture

@@ -11,16 +11,13 @@ import struct
 import subprocess
 import sys
 import termios
-from pathlib import Path
 from typing import Iterator, Sequence
 
 import pytest
-from doors import DOORS, NEWEST, Live, give_up
+from doors import DOORS, NEWEST, give_up
 from looks import ROOT, plain_environment
 from marks import full_after, in_full
 from subjects import Subject
-
-from arenascope.present.screens.report import LABELS
 
 COMMANDS = (
     "report",
@@ -150,7 +147,6 @@ TABLES = {
     "kinds": ("types", "types --owners", "owners", "owners --by type", "mappings", "containers"),
 }
 NO_LIMIT = 1000
-READABLE = 300
 
 
 @pytest.mark.parametrize("fixture", full_after(1, TABLES))
@@ -178,79 +174,12 @@ def test_each_cell_is_that_of_a_screen_as_wide_as_it_needs(fixture: str, columns
                 assert narrow[0]["whose"] == wide[0]["whose"]
 
 
-@pytest.mark.parametrize("command", ["types --owners", *in_full("owners")])
-def test_without_a_terminal_names_alone_are_cut(command: str) -> None:
-    with Subject("kinds") as running:
-        name, *words = command.split()
-        argv = (*ARENASCOPE, name, str(running.pid), *words)
-        done = subprocess.run(argv, capture_output=True, text=True, check=True, env=plain_environment())
-        (cells,), (whole,) = columns_of(done.stdout.splitlines()), columns_of(on_terminal(NO_LIMIT, argv))
-    assert cells.keys() == whole.keys()
-    assert sum(max(map(len, (title, *each))) + 2 for title, each in cells.items()) < READABLE
-    assert all(as_whole(*pair) for title in whole for pair in zip(cells[title], whole[title]))
-
-
-def test_help_and_several_processes(subject: Subject) -> None:
-    pid = str(subject.pid)
-    for words in (["help"], ["help", "stranded"], ["types", "--help"], ["heaps", pid, pid]):
-        assert not too_wide(on_terminal(60, (*ARENASCOPE, *words)), 60), words
-
-
-def in_kinds(kinds: Subject, folder: Path) -> list[str]:
-    """Commands of which the tables name types, modules and variables, with what they need."""
-    image = Live(kinds.pid, kinds.program)
-    snapshot, saved = folder / "before.json", folder / "looks"
-    types, *_ = DOORS["shell"].run(image, ["types --json --limit 0", f"snapshot {snapshot} --types"])
-    watched = [*ARENASCOPE, "watch", str(kinds.pid), "--save", str(saved), "--count", "3", "--interval", "0.1"]
-    subprocess.run(watched, check=True, capture_output=True)
-    (held,) = [each["samples"][0] for each in types.json()["types"] if "shop::Fixed" in each["type"]][:1]
-    return [*NAMES, *(f"{each} {held}" for each in POINTED), f"diff {snapshot}", f"trend {saved}"]
-
-
-NAMES = (
-    *("types", "types --owners", "types --by holds-back", "owners", "leaks", "leaks --possible", "pins --types"),
-    *("pins --owners", "report --types", "report --owners", "chunks --type * --limit 9", "version", "mappings"),
-)
-POINTED = ("refs", "owner", "chunk", "chunk --words 4")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("columns", [40, 80])
-def test_long_names_in_the_shell(columns: int, tmp_path: Path) -> None:
-    with Subject("kinds") as kinds:
-        wide = {}
-        for command in in_kinds(kinds, tmp_path):
-            name, *words = command.split()
-            pid = [] if name == "trend" else [str(kinds.pid)]
-            words = [*pid, *words] if name != "diff" else [*words, *pid]
-            wide[command] = too_wide(on_terminal(columns, (*ARENASCOPE, name, *words)), columns)
-    assert not {command: lines for command, lines in wide.items() if lines}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("door", ["gdb", "lldb"])
-def test_long_names_in_a_debugger(door: str, tmp_path: Path) -> None:
-    with Subject("kinds") as kinds:
-        lines = in_debugger(kinds, door, in_kinds(kinds, tmp_path))
-    assert not too_wide(lines, 80)
-
-
 def test_errors_in_the_shell() -> None:
     words = ["report", "./a_core_by_a_name_that_nobody_has_ever_given_to_one"]
     lines = on_terminal(40, (sys.executable, str(ROOT / "bin" / "arenascope"), *words), status=2)
     assert len(lines) > 2
     assert not too_wide(lines, 40)
     assert os.strerror(errno.ENOENT) in " ".join(lines)
-
-
-@pytest.mark.full
-def test_eighty_columns_are_enough_for_every_part(subject: Subject) -> None:
-    """Of the process and of a core, which has address space alone."""
-    for image in (subject.pid, subject.gcore()):
-        argv = (sys.executable, str(ROOT / "bin" / "arenascope"), "report", str(image), "--full")
-        parts = [line for line in on_terminal(80, argv) if re.search(r"  [0-9.]+ %", line)]
-        assert any(line.startswith(LABELS["thread_tops"]) for line in parts)
-        assert not [line for line in parts if "…" in line]
 
 
 @pytest.mark.parametrize("door", ["gdb", *in_full("lldb")])

@@ -14,11 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-from marks import in_full
 from schemas import valid
 from subjects import Subject
-
-from arenascope.present.shared_text.text import Style
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
@@ -131,22 +128,6 @@ def test_a_document_says_for_how_long_it_was_held(bins):
     assert json.loads(arenascope("arenas", bins.pid, "--json", "--no-stop").stdout)["held_seconds"] is None
 
 
-@pytest.mark.parametrize(
-    "words", ["report", "report --again 0.01", "arenas --json", "types", "snapshot {file}", "info --no-stop"]
-)
-def test_the_answer_comes_first_and_how_it_was_read_last(bins, tmp_path, words):
-    name, *rest = words.format(file=tmp_path / "snapshot").split()
-    done = subprocess.run(
-        [*COMMAND, name, *([*rest, str(bins.pid)] if name == "snapshot" else [str(bins.pid), *rest])],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-    )
-    told = [re.search("stood still for|without stopping", line) for line in done.stdout.splitlines()]
-    assert (done.returncode, [*map(bool, told)]) == (0, [False] * (len(told) - 1) + [True]), done.stdout
-
-
 def test_a_hold_is_as_long_as_it_may_be(tmp_path):
     """It is let go, whatever was not read by then."""
     with Running(tmp_path, BUILD / "big", tmp_path, "160") as running:
@@ -233,15 +214,6 @@ def test_no_stop_says_when_nothing_agrees(tmp_path):
         assert str(running.pid) in done.stderr
 
 
-@pytest.mark.full
-def test_a_busy_process_is_read_whole(tmp_path):
-    with Running(tmp_path, BUILD / "churn", tmp_path) as running:
-        for _ in range(5):
-            document = valid(json.loads(arenascope("arenas", running.pid, "--json").stdout))
-            assert document["target"] == {"kind": "live", "pid": running.pid, "pointer_bytes": 8, "page_bytes": 4096}
-            assert document["arenas"][0]["main"]
-
-
 @needs_root
 def test_another_pid_namespace(tmp_path):
     if subprocess.run(["unshare", "-pfm", "--mount-proc", "true"], capture_output=True).returncode:
@@ -318,23 +290,6 @@ def test_a_document_that_there_is_none_of_says_why(words):
         assert json.loads(arenascope(*words, "--jsonl", status=2).stdout) == {"subject": words[-1], **document}
 
 
-def test_the_process_stands_anywhere_among_the_words(bins, tmp_path):
-    """Beside an address or a file, and whichever of these is there already."""
-    new, gone, pid = tmp_path / "new.json", tmp_path / "gone.json", bins.pid
-    for words in (["snapshot", new, pid], ["snapshot", pid, new], ["snapshot", new, pid, "--sizes"]):
-        assert f"{new}: 3 arenas" in arenascope(*words).stdout
-    for words in ([new, pid], [pid, new], [new, "--limit", "3", pid]):
-        assert "RSS " in arenascope("diff", *words).stdout
-    for words in (["0x1234", pid], [pid, "0x1234"], ["--limit", "0x1234", pid]):
-        wrong = "--limit" in words
-        done = arenascope("chunk", *words, status=2 if wrong else 0)
-        assert ("--limit" in done.stderr) if wrong else ("0x1234 " in done.stdout)
-    assert f"cannot read {gone}" in arenascope("diff", gone, pid, status=2).stderr
-    for words in (["chunk", "0x1234"], ["snapshot", gone]):
-        assert arenascope(*words, status=2).stderr.count("\n") == 1
-    assert not gone.exists()
-
-
 def test_a_snapshot_goes_into_a_pipe(bins):
     """The pipe is not read to see whether it is a core: that would wait for ever."""
     assert arenascope("snapshot", "/dev/stdout", bins.pid).stdout.startswith("{")
@@ -345,54 +300,6 @@ def test_a_snapshot_does_not_take_a_core_s_place(bins, tmp_path):
     shutil.copy(BUILD / "bins", core)
     assert str(core) in arenascope("snapshot", bins.pid, core, status=2).stderr
     assert core.read_bytes().startswith(b"\x7fELF")
-
-
-@pytest.mark.parametrize("option", ["--lim 1", "-lim=1", *in_full("--limit 1", "--limit=1", "-limit 1", "--lim=1")])
-def test_an_option_cut_short_is_that_option(bins, option):
-    """Its value is no process to be looked at."""
-    done = arenascope("arenas", *option.split(), bins.pid)
-    assert "== " not in done.stdout
-    assert "… 2 more arenas" in done.stdout
-    assert arenascope("arenas", bins.pid, *option.split()).stdout == done.stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("arenas --l 1", "--l could be --libc or --limit"),
-        pytest.param("arenas --lmit 1", "--lmit", marks=pytest.mark.full),
-        ("arenas --limi x", "--limit: "),
-        pytest.param("arenas -x", "-x", marks=pytest.mark.full),
-        pytest.param("watch --nix", "--nix", marks=pytest.mark.full),
-        pytest.param("watch -inter x", "argument --interval", marks=pytest.mark.full),
-        pytest.param("--nix", "--nix", marks=pytest.mark.full),
-        pytest.param("watch --i x", "argument --interval", marks=pytest.mark.full),
-        ("metrics --listne 5", "--listne"),
-    ],
-)
-def test_an_option_that_there_is_not_is_one_line(bins, words, said):
-    done = arenascope(*words.split(), bins.pid, status=2)
-    (line,) = done.stderr.splitlines()
-    assert said in line
-    assert done.stdout == ""
-
-
-def test_what_bins_sums_up_beside_bins_is_said(bins):
-    """Elsewhere 'in bins' is without what threads keep."""
-    caches = [
-        each["tcache"]["bytes"] for each in json.loads(arenascope("threads", bins.pid, "--json").stdout)["threads"]
-    ]
-    headline = arenascope("bins", bins.pid).stdout.splitlines()[0]
-    assert f"({Style().size(sum(caches))} " in headline
-
-
-def test_types_says_which_blocks_owners_leaves_out(bins):
-    """A program has not asked for glibc's own, which lie among the others."""
-    headlines = [arenascope(name, bins.pid).stdout.splitlines()[0] for name in ("types", "owners")]
-    ((blocks, caches),) = re.findall(r"^([\d,]+) [^(]*\((\d+) ", headlines[0])
-    (owned,) = re.findall(r"([\d,]+) blocks", headlines[1])
-    assert int(blocks.replace(",", "")) - int(caches) == int(owned.replace(",", ""))
-    assert int(caches) == len(json.loads(arenascope("threads", bins.pid, "--json").stdout)["threads"])
 
 
 def test_a_block_in_the_way_of_free_is_none_in_the_way_of_a_trim():

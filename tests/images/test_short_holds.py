@@ -25,8 +25,8 @@ from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework import live_copy as apart
-from arenascope.session import resident, session
-from arenascope.sources.live import kept_process, process, process_hold
+from arenascope.session import session
+from arenascope.sources.live import process, process_hold
 from arenascope.sources.live.procfiles import thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report", "report --full", "info", "stats")
@@ -128,18 +128,6 @@ def test_blocks_are_read_whatever_the_process_may_read_of_them(tmp_path):
             image.fill(start, memoryview(block)[:page])
 
 
-def test_figures_for_metrics_and_watch(stopped_at_the_hold, monkeypatch):
-    with Subject("churn") as subject:
-        try:
-            first = several_subjects._figures(str(subject.pid), types=False, owners=False)
-            monkeypatch.setattr(shell.ShellDoor, "lets_go", False)
-            second = several_subjects._figures(str(subject.pid), types=False, owners=False)
-        finally:
-            os.kill(subject.pid, signal.SIGCONT)
-        first.pop("taken"), second.pop("taken")
-        assert first == second
-
-
 @pytest.fixture
 def time_is_up(monkeypatch):
     """When the hold is over is told by what was done, not by a clock: a list with True in it."""
@@ -194,51 +182,6 @@ def test_what_was_read_in_time_is_the_answer(stopped_at_the_hold, time_is_up, mo
                     assert all(is_part_of(row, other) for row, other in zip(part["arenas"], whole["arenas"]))
         finally:
             os.kill(subject.pid, signal.SIGCONT)
-
-
-@pytest.mark.parametrize("words", in_full("arenas", "report"))
-def test_nothing_that_can_change_is_read_later(words, monkeypatch):
-    late = []
-    kept = kept_process.KeptProcess._late
-    monkeypatch.setattr(kept_process.KeptProcess, "_late", lambda self: (late.append(words), kept(self))[1])
-    with Subject("bins") as subject:
-        document = json.loads(several_subjects.look(asked(subject.pid, words)).text)
-        assert subject.quit() == 0
-    assert (document["complete"], late) == (True, [])
-
-
-def test_a_fault_in_what_is_read_beforehand_is_told(monkeypatch):
-    """What cannot be read while the process runs is no fault; anything else is not hidden."""
-
-    def wrong(session):
-        raise TypeError("wrong")
-
-    monkeypatch.setattr(resident, "trim_rules", wrong)
-    with Subject("bins") as subject:
-        seen = several_subjects.look(asked(subject.pid, "bins"))
-        assert (seen.status, seen.error_id) == (3, "internal-error")
-        assert subject.quit() == 0
-
-
-@pytest.mark.parametrize("words", ["pins", "chunks", *in_full("chunks --type *", "map --types", "check", "map")])
-def test_a_sweep_goes_through_a_copy(monkeypatch, words):
-    """Of large heaps, too: nothing of malloc's is read while the process waits, and the answer is that of a freeze."""
-    done, release, read = [], process_hold.Freeze.release, session.Session.headers.func
-    monkeypatch.setattr(process_hold.Freeze, "release", lambda self: (done.append("let go"), release(self))[1])
-    monkeypatch.setattr(session.Session, "headers", property(lambda self: (done.append("arenas"), read(self))[1]))
-    monkeypatch.setattr(pins, "BY_ITSELF", 0)
-    with Subject("mystery", "scattered", "4") as subject:
-        documents = []
-        for copied in (True, False):
-            if not copied:
-                monkeypatch.setattr(apart, "look_at_copy", lambda context: 0)
-            done.clear()
-            document = valid(json.loads(several_subjects.look(asked(subject.pid, words)).text))
-            assert (done.index("let go") < done.index("arenas")) == copied
-            document.pop("held_seconds")
-            documents.append(document)
-        assert documents[0] == documents[1]
-        assert subject.quit() == 0
 
 
 @pytest.mark.parametrize(
@@ -337,22 +280,6 @@ def test_types_of_half_a_copy_are_none(words):
         assert re.search(rf"process {subject.pid} .* 0\.01 s \(--hold-at-most", seen.error)
         # it may not have come back to its wait yet
         assert (seen.status, thread_state(subject.pid, subject.pid) in "RSD") == (2, True)
-        assert subject.quit() == 0
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["leaks", *in_full("types", "owners", "save", "save --redact", "pins --owners")],
-)
-def test_what_copies_is_bound_by_itself(words, monkeypatch, tmp_path):
-    """As any look is where nobody said how long: nothing is told of half a copy, and nothing is left of it."""
-    monkeypatch.setattr(shell, "HOLD", 0.01)
-    name, *rest = words.split()
-    words = " ".join([name, *([str(tmp_path / "core")] if name == "save" else []), *rest])
-    with Subject("big", "160") as subject:
-        seen = several_subjects.look(asked(subject.pid, words, at_most=None))
-        assert re.search(rf"process {subject.pid} .* 0\.01 s \(--hold-at-most", seen.error)
-        assert (seen.status, list(tmp_path.iterdir())) == (2, [])
         assert subject.quit() == 0
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +15,6 @@ from schemas import valid
 
 from arenascope.cli import top
 from arenascope.cli.top import TopView, top_lines
-from arenascope.present.json_documents.process_records import TopDocument
-from arenascope.present.json_documents.record import envelope
 from arenascope.present.shared_text.text import Style
 from arenascope.sources.live.processes_by_name import list_processes
 
@@ -146,52 +142,3 @@ def test_a_budget_is_kept_to(subjects, alone, monkeypatch):
     assert allowed[:2] == [top.MOST, top.MOST]
     assert sum(seen[2:]) == 10_000
     assert all(one <= most for one, most in zip(seen, allowed))
-
-
-def test_the_command_that_settles_it_has_the_same_order():
-    found = TopDocument(time=1.0, processes=[], left_out=0, uncertain_pids=[12, 34], unread=0)
-    found.within(envelope("top", "shell", None, None, problems=()))
-    assert next(top_lines(Style(), found, TopView("stranded"))).endswith("top --once --sort stranded --exact 12 34")
-
-
-def test_none_is_stopped_to_be_followed_further(subjects, tmp_path):
-    if not shutil.which("strace"):
-        pytest.skip("strace is not installed")
-    calls = tmp_path / "calls"
-    trace = ("strace", "-f", "-o", str(calls), "-e", "trace=ptrace,kill,tkill,tgkill,pidfd_send_signal,rt_sigqueueinfo")
-    subprocess.run([*trace, *ARENASCOPE, "top", "--once"], check=True, capture_output=True, timeout=120)
-    assert [line for line in calls.read_text().splitlines() if "(" in line] == []
-
-
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [
-        (("--once", "--by", "stranded"), r"--sort stranded\b"),
-        (("stranded",), r"--sort stranded\b"),
-        (("24015",), r"--exact 24015\b"),
-        (("24015", "24016", "--once"), r"--exact 24015 24016\b"),
-    ],
-)
-def test_what_was_probably_meant_is_said(words, meant):
-    done = subprocess.run([*ARENASCOPE, "top", *words], text=True, capture_output=True, timeout=60)
-    assert done.returncode == 2
-    assert re.search(meant, done.stderr)
-    assert " -- " not in done.stderr
-
-
-def test_exact_takes_a_name(subjects, tmp_path):
-    _, many = subjects
-    named = tmp_path / "arenascope_name"
-    shutil.copy(f"/proc/{many.pid}/exe", named)
-    with subprocess.Popen([str(named)], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            while not process.stdout.readline().startswith("ready"):
-                pass
-            words = [*ARENASCOPE, "top", "--once", "--json", "--limit", "1", "--exact", named.name]
-            done = subprocess.run(words, text=True, capture_output=True, check=True, timeout=120)
-            rows = valid(json.loads(done.stdout))["processes"]
-            (row,) = (row for row in rows if row["pid"] == process.pid)
-            assert row["figures"] == "exact"
-            assert row["exact"]["free_bytes"] >= row["free_resident_bytes"]
-        finally:
-            process.kill()

@@ -11,7 +11,6 @@ from arenascope.base.errors import TargetError
 from arenascope.cli import mcp
 from arenascope.cli.mcp import APPLY, Allowed, NamedSubject, Tool, tools_for
 
-NEEDS_A_FILE = {"diff", "save", "snapshot", "trend"}
 NOT_OFFERED = re.compile("FILE|FOLDER|DIR|FORMAT|PID|CORE")
 
 
