@@ -50,7 +50,7 @@ def lldb(request: pytest.FixtureRequest) -> Lldb:
     return opened(request.param)
 
 
-@pytest.fixture(params=[GDB, NEWEST_LLDB], ids=lambda door: door.name)
+@pytest.fixture(params=[GDB, *in_full(NEWEST_LLDB)], ids=lambda door: door.name)
 def door(request: pytest.FixtureRequest) -> Door:
     """Each debugger; some tests have a list of their own."""
     return opened(request.param)

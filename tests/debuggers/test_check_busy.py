@@ -9,12 +9,13 @@ import pytest
 from doors import DOORS, Live
 from lldb_door import NEWEST_LLDB
 from looks import opened
+from marks import full_after
 from subjects import Subject, compiled, started
 
 LOOKS = {"shell": 3, "gdb": 2, NEWEST_LLDB.name: 1}
 
 
-@pytest.mark.parametrize("door", ["shell", "gdb", pytest.param(NEWEST_LLDB.name, marks=pytest.mark.full)])
+@pytest.mark.parametrize("door", full_after(1, ["shell", "gdb", NEWEST_LLDB.name]))
 def test_a_process_that_never_stands_still(door: str) -> None:
     looking = opened(DOORS[door])
     with Subject("churn", "4") as subject:
@@ -59,7 +60,7 @@ int main(void) {
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="it names x86-64's registers")
-@pytest.mark.parametrize("door", ["shell", "gdb"])
+@pytest.mark.parametrize("door", full_after(1, ["shell", "gdb"]))
 def test_what_malloc_left_above_a_system_call_is_no_call(door: str, tmp_path: Path) -> None:
     """A buffer of the caller's that was not yet written into."""
     program = compiled(LEFT_OVER, tmp_path, "-O1", "-mno-red-zone", "-ldl")

@@ -14,7 +14,7 @@ from typing import Any, Iterator, Mapping
 import pytest
 from doors import DOORS, GDB, NEWEST, Core, Door, Live, Outcome, give_up
 from looks import opened
-from marks import in_full
+from marks import full_after, in_full
 from partial import LOOKS, figures, look, wrong
 from schemas import problem_ids, valid
 from subjects import Subject
@@ -23,7 +23,7 @@ COMMANDS = [f"{name} --json" for name in LOOKS] + ["arenas", "info"]
 Documents = dict[str, dict[str, Any]]
 
 
-@pytest.fixture(params=NEWEST)
+@pytest.fixture(params=full_after(1, NEWEST[::-1]))
 def door(request: pytest.FixtureRequest) -> Door:
     return opened(DOORS[request.param])
 

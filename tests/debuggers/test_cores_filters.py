@@ -22,7 +22,7 @@ NAMELESS = (0x3, 0x1)
 EMPTY = (0x10, 0x2, 0x0)
 
 
-@pytest.fixture(params=NEWEST)
+@pytest.fixture(params=full_after(1, NEWEST[::-1]))
 def door(request: pytest.FixtureRequest) -> Door:
     return opened(DOORS[request.param])
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from doors import DOORS, Live, give_up
+from marks import full_after
 from partial import look
 from schemas import valid, valid_snapshot
 from subjects import Subject
@@ -115,7 +116,7 @@ def test_over_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("door", ["gdb", "shell"])
+@pytest.mark.parametrize("door", full_after(1, ["shell", "gdb"]))
 def test_in_the_doors(door: str, tmp_path: Path) -> None:
     if DOORS[door].available():
         give_up(DOORS[door].available() or "")

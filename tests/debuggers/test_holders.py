@@ -14,12 +14,12 @@ import pytest
 from doors import DOORS, NEWEST, Live
 from lifetimes import dies_with_us
 from looks import opened
+from marks import full_after
 from partial import look
 from schemas import valid
 from subjects import Subject, compiled, started
 
 from arenascope.blocks.recognise.containers import POOL
-from arenascope.cli import main
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
@@ -64,7 +64,7 @@ def test_what_a_container_holds_and_gives_back(subject: Subject, tmp_path: Path)
     assert not [each for each in asked(subject.pid)["owners"] if each["name"] == "first"]
 
 
-@pytest.mark.parametrize("door", [name for name in NEWEST if name != "shell"])
+@pytest.mark.parametrize("door", full_after(1, NEWEST[:2]))
 def test_in_a_debugger(subject: Subject, door: str) -> None:
     looks = ["owners --json", "pins --owners --json"]
     owners, pins = opened(DOORS[door]).run(Live(subject.pid, subject.program), looks)
@@ -335,70 +335,6 @@ def test_what_a_thread_was_started_with_is_the_variables(tmp_path: Path) -> None
     given = [each for each in rows if each["kind"] in ("stack", "tls") and 3000 <= each["held_bytes"] < 4000]
     assert [each["kind"] for each in given] == ["stack"]
     assert given[0]["tid"] != process.pid
-
-
-@pytest.mark.full
-def test_with_whom_pages_are_shared_is_said() -> None:
-    """Of ten blocks in a row six are held by one variable and four by two, and a list's node comes next."""
-    with Subject("web", "8000", guard_regions=False) as subject:
-        lines = (subject.folder / "truth" / "web.txt").read_text().splitlines()
-        report = asked(subject.pid, "--owners", command="report")
-        alone = [each for each in asked(subject.pid)["owners"] if each["name"] == "alone"]
-        _, screen, _ = look(Path(str(subject.pid)), "report --owners")
-    one, several = [each for each in report["advice"] if each["id"] == "clear-owner"]
-    # the same in all, whoever is cleared first
-    in_all = "freed together with that of .+, (.+) leaves in all$"
-    said, theirs = (re.search(in_all, each["evidence"]) for each in (one, several))
-    assert said is not None
-    assert theirs is not None
-    assert said.groups() == theirs.groups()
-    assert ("`left`" in said[0], "`alone`" in theirs[0]) == (True, True)
-    *turns, lost = report["held"]["in_turn"]
-    blocks, size = map(int, lines[2].split())
-    assert (lost["owners"], lost["retained_bytes"]) == ([], size)
-    # each of these lies on two pages at most
-    page = os.sysconf("SC_PAGE_SIZE")
-    assert 0 < lost["returns_bytes"] - turns[-1]["returns_bytes"] <= 2 * page * blocks
-    assert [{each["name"] for each in turn["owners"]} for turn in turns[:3]] == [
-        {"alone"},
-        {"left", "right"},
-        {"chain"},
-    ]
-    assert (
-        [turns[0]["alone_bytes"], turns[0]["returns_bytes"]]
-        == 2 * [alone[0]["returns_bytes"]]
-        == 2 * [one["effect_bytes"]]
-    )
-    assert turns[1]["alone_bytes"] == several["effect_bytes"]
-    in_all = [each["returns_bytes"] for each in turns]
-    # a page has blocks of all three: with the last of them nearly all goes, and some 100 pages have what nobody holds
-    held = sum(each["retained_bytes"] for each in turns)
-    assert in_all == sorted(in_all)
-    assert held - 100 * page <= in_all[2] <= held + 100 * page
-    assert in_all[2] - in_all[1] > 10 * turns[2]["retained_bytes"]
-    assert "`chain` " in screen
-    # whoever has little, but on all of these pages, is in the way, and has a step of its own
-    beside = in_all[-1] - in_all[1] - turns[2]["holds_up_bytes"]
-    assert 0 <= beside <= 2 * page * blocks  # what nobody holds may give back some of that by itself
-    (cause,) = [each for each in report["causes"] if each["id"] == "shares-pages"]
-    (apart,) = [each for each in report["advice"] if each["id"] == "keep-owner-apart"]
-    figures = {"bytes": turns[2]["retained_bytes"], "holds_up_bytes": turns[2]["holds_up_bytes"]}
-    figures["returns_bytes"] = in_all[-1]
-    assert cause["names"] == apart["names"] == {"owners": "chain"}
-    assert (cause["figures"], apart["figures"], apart["effect_bytes"]) == (figures, figures, 0)
-    assert 0 < several["effect_bytes"] < several["figures"]["bytes"]
-
-
-def test_a_long_hold_says_whether_it_comes_again(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is long here at first, then any."""
-    monkeypatch.setattr(main, "LONG", 1e9)
-    told = [look(Path(str(subject.pid)), "arenas")[2]]
-    monkeypatch.setattr(main, "LONG", 0.0)
-    told.append(look(Path(str(subject.pid)), "arenas")[2])
-    short, long = (re.split(r"[0-9.]+ ms", each) for each in told)
-    assert (short[0], short[1], len(short)) == (long[0], "\n", len(long))
-    assert re.match(rf"process {subject.pid} ", short[0])
-    assert len(long[1]) > 1
 
 
 def test_what_nobody_leads_to() -> None:

@@ -50,7 +50,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         yield Live(process.pid, program)
 
 
-@pytest.mark.parametrize("door", [DOORS[name] for name in NEWEST], ids=lambda door: door.name)
+@pytest.mark.parametrize("door", full_after(1, [DOORS[name] for name in NEWEST[::-1]]), ids=lambda door: door.name)
 def test_a_name_that_is_no_text(door: Door, odd: Live) -> None:
     threads, arenas, report, *texts = opened(door).run(odd, COMMANDS)
     names = {each["tid"]: each["name"] for each in threads.json()["threads"]}
@@ -135,7 +135,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         yield Live(process.pid, program)
 
 
-@pytest.mark.parametrize("door", full_after(1, [DOORS[name] for name in NEWEST]), ids=lambda door: door.name)
+@pytest.mark.parametrize("door", full_after(1, [DOORS[name] for name in NEWEST[::-1]]), ids=lambda door: door.name)
 def test_no_name_controls_the_terminal(door: Door, hostile: Live, tmp_path: Path) -> None:
     """On any screen, in hints, in errors."""
     rules = tmp_path / f"{HIDES}.rules"

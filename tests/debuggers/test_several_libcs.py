@@ -11,7 +11,7 @@ from typing import Any, Mapping, Optional
 
 import pytest
 from doors import DOORS, NEWEST, Core, Door, Live, Outcome
-from looks import ROOT, one_line, plain_environment
+from looks import ROOT, plain_environment
 from subjects import Subject
 
 from arenascope.present.shared_text.text import NO_HEAP
@@ -233,12 +233,3 @@ def test_dlopen_from_a_static_program(tmp_path: Path) -> None:
     check_both(copies, "info.xml", "info2.xml")
     for document in copies.json("version --json").values():
         assert [each["path"].rsplit("/", 1)[-1] for each in document["libcs"]] == ["opens", "libc.so.6"]
-
-
-@pytest.mark.parametrize("name", [NEWEST[0], pytest.param(NEWEST[1], marks=pytest.mark.full), NEWEST[2]])
-def test_a_number_that_is_not_there(name: str) -> None:
-    with Subject("bins") as one, Subject("dlmopen") as two:
-        for subject, known in ((one, ["0"]), (two, ["0", "1"])):
-            for command in ("arenas --libc 2", "version --libc 2", "info --libc=-1", "trim --json --libc 9"):
-                (outcome,) = DOORS[name].run(Live(subject.pid, subject.program), [command])
-                assert re.findall(r"\d+", one_line(outcome).partition("(")[2]) == known, (command, outcome)

@@ -117,18 +117,6 @@ def test_a_page_says_who_differs(tmp_path: Path) -> None:
             assert row["median"] == medians[row["differs"]]
 
 
-def test_a_name_is_all_that_are_called_so(tmp_path: Path) -> None:
-    program = tmp_path / "called-so"
-    shutil.copy2(shutil.which("sleep") or "", program)
-    with subprocess.Popen([program, "600"]) as one, subprocess.Popen([program, "600"]) as other:
-        try:
-            found, _ = fleet(0, "called-so", "--via", "env")
-        finally:
-            one.kill()
-            other.kill()
-    assert set(found) == {f"env: {one.pid}", f"env: {other.pid}"}
-
-
 def test_a_host_that_fails_is_one_line_and_the_rest_goes_on(tmp_path: Path) -> None:
     old = tmp_path / "python3"
     pretends = "import sys; sys.version_info = (3, 8); exec(sys.argv[1])"
@@ -164,16 +152,6 @@ def test_a_host_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     found, said = fleet(2, "1", "--seconds", "5", "--via", silent)
     are_told({silent: "no answer within 5 s"}, found, said)
     assert state(int((tmp_path / "pid").read_text())) is None
-
-
-def test_a_host_that_may_not_look_says_so() -> None:
-    if os.geteuid():
-        give_up("only root can become somebody who may not look")
-    with Subject("bins") as subject:
-        nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups"
-        found, said = fleet(2, subject.pid, "--via", nobody)
-    assert found[f"{nobody}: {subject.pid}"]["error"]
-    assert len(said) == 2
 
 
 PART = '{"part": "live", "label": "in use", "bytes": 1}'
@@ -359,12 +337,6 @@ def test_by_ssh(tmp_path: Path) -> None:
     assert found[f"{here}: {subject.pid}"]["parts"] == expected["parts"]
     assert "Connection refused" in found[f"{ssh} nowhere"]["error"]
     assert len(said) == 2
-
-
-@pytest.mark.full
-def test_by_ssh_killed_while_it_holds_a_process(tmp_path: Path) -> None:
-    with server(tmp_path) as ssh:
-        killed_while_it_holds("--via", f"{ssh} here")
 
 
 @pytest.mark.parametrize(

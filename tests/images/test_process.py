@@ -37,15 +37,6 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("kind", KEPT)
-def test_what_is_kept_until_the_interpreter_ends_is_closed_without_a_word(kind):
-    """The names of its module are cleared before the module `os`, which has it."""
-    script = f"import os, sys; {KEPT[kind]}; os.kept = module, image"
-    path = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=path)
-    assert (ended.returncode, ended.stderr) == (0, "")
-
-
 def test_identity(image, subject):
     assert image.pid == image.memory_tid == subject.pid
     assert (image.pointer_size, image.byte_order, image.page_size) == (8, sys.byteorder, PAGE)
@@ -299,27 +290,6 @@ int main(void) { setgid(65534); setuid(65534); prctl(PR_SET_DUMPABLE, 0); printf
     said = as_user(start(program))
     assert "not permitted" in said
     assert "sudo" in said
-
-
-@pytest.mark.parametrize("uid", [0, UNPRIVILEGED])
-def test_what_sudo_does_not_lift(monkeypatch, uid):
-    monkeypatch.setattr(procfiles, "_scope", lambda: 3)
-    monkeypatch.setattr(os, "geteuid", lambda: uid)
-    said = str(procfiles.refusal(os.getpid(), 0))
-    assert "ptrace_scope is 3" in said
-    assert "sudo" not in said
-
-
-@pytest.mark.needs_root
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to take rights from it")
-def test_root_is_not_told_to_become_root(subject):
-    code = AS_USER.replace("os.setgid({user}); os.setuid({user})\n", "").format(
-        path=str(Path(arenascope.__file__).parents[1]), pid=subject.pid, address=subject.facts["block"]
-    )
-    words = ["setpriv", "--bounding-set", "-sys_ptrace", sys.executable, "-c", code]
-    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert "CAP_SYS_PTRACE" in said
-    assert "sudo" not in said
 
 
 # prctl(PR_SET_NO_NEW_PRIVS), then PR_SET_SECCOMP with a filter that refuses ptrace with EPERM

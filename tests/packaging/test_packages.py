@@ -131,17 +131,6 @@ def test_a_wheel_without_an_engine(process, tmp_path, monkeypatch):
 
 
 @pytest.mark.full
-@pytest.mark.xdist_group("packaging")
-def test_the_installed_command_reads_a_process(installed, process):
-    pid, folder = process
-    done = run(installed, "info", pid)
-    assert done.stdout == (folder / "info.xml").read_text()
-    assert done.stderr.startswith(f"process {pid} ")
-    assert "no module" not in run(installed, "version", pid).stdout.lower()
-    assert run(installed, *SCHEMA).stdout == run(LAUNCHER, *SCHEMA).stdout
-
-
-@pytest.mark.full
 @pytest.mark.needs_network
 @pytest.mark.xdist_group("packaging")
 def test_a_plain_install_has_all_that_commands_need(installed, process, tmp_path):
@@ -212,29 +201,6 @@ def test_each_way_to_install(how, tools, process, tmp_path, monkeypatch):
         assert json.loads(run("gdb", "-q", "-batch", "-ex", "heap version --json").stdout)["door"] == "gdb"
     if tool == "pipx":
         assert (tmp_path / "PIPX_MAN_DIR" / "man1" / "arenascope.1").is_file()
-
-
-@pytest.mark.full
-@pytest.mark.xdist_group("packaging")
-def test_gdb_sources_the_installed_door(installed, process):
-    pid, _ = process
-    door = run(installed, "--gdb-path").stdout.strip()
-    assert not door.startswith(str(ROOT))
-    done = run(
-        "gdb",
-        "-nx",
-        "-q",
-        "-batch",
-        "-p",
-        pid,
-        "-x",
-        door,
-        "-ex",
-        "heap arenas --json",
-    )
-    document = valid(json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{"))))
-    assert document["door"] == "gdb"
-    assert document["complete"]
 
 
 @pytest.mark.xdist_group("packaging")
@@ -358,15 +324,6 @@ def test_nor_do_the_other_forms(hostile, process, tmp_path, how):
     environment = {} if path is None else {"PYTHONPATH": path}
     assert run_in(folder, *command, "info", pid, **environment) == (truth / "info.xml").read_text()
     assert "tabulate" in run_in(folder, *command, "version", pid, **environment)
-    assert not mark.exists(), mark.read_text()
-
-
-@pytest.mark.full
-@pytest.mark.xdist_group("packaging")
-def test_nor_does_the_installed_command(hostile, process, installed):
-    folder, mark = hostile
-    pid, truth = process
-    assert run_in(folder, installed, "info", pid) == (truth / "info.xml").read_text()
     assert not mark.exists(), mark.read_text()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, Callable, Optional
@@ -13,8 +12,7 @@ from fake_target import FakeTarget
 from heap_chunks import ArenaBuilder
 from heap_mixtures import everything
 from heap_pictures import tally, used_bytes
-from heapbuilder import ArenaTruth, Chunk, HeapImage
-from marks import full_after, in_full
+from heapbuilder import ArenaTruth, HeapImage
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.commands.all_commands import COMMAND_NAMES
@@ -427,22 +425,6 @@ def run_everything(target: FakeTarget) -> None:
         assert target.reads < READS, command
 
 
-@pytest.mark.parametrize(("name", "row"), [*zip(WOUNDS, cycle(["2.31-i386", "2.43-64"]))])
-def test_a_wound_without_symbols(row: str, name: str) -> None:
-    image = everything(row)
-    hurt = WOUNDS[name](image)
-    if hurt is None:
-        return
-    target = image.target(symbols=False, rodata=False)
-    document = run_json(target, "arenas")
-    assert target.reads < READS
-    assert document["complete"] is False
-    found = {arena["index"]: arena for arena in document["arenas"]}
-    # where neither the release nor a whole ring tells, it is a guess how far in front of its bins main_arena begins
-    if not hurt.lost and name != "ring: loop":
-        check_figures(image, found, hurt)
-
-
 # damages that these figures do not depend on
 
 
@@ -479,35 +461,3 @@ def test_a_count_that_is_one_behind(row: str) -> None:
 
 
 # whatever may come
-
-
-@pytest.mark.parametrize("row", ["2.17-64", "2.36-64", *in_full("2.31-i386", "2.42.x-64", "2.43-64", "2.43-arm")])
-@pytest.mark.parametrize("seed", full_after(1, range(3)))
-def test_scribbles_never_end_in_an_exception(row: str, seed: int) -> None:
-    image, rng = everything(row), random.Random(f"{row} {seed}")
-    word = image.row.word
-    places = [heap.address for arena in image.truth.arenas for heap in arena.heaps]
-    places += [image.main.address] * 4 + [image.addresses["mp_"]]
-    chunks = [chunk for arena in image.truth.arenas for chunk in (*arena.free, *arena.fast, *arena.cached, *arena.used)]
-    for _ in range(rng.choice((1, 3, 30, 300))):
-        if rng.random() < 0.6:
-            at = rng.choice(chunks).address + word * rng.randrange(6)
-        else:
-            at = rng.choice(places) + word * rng.randrange(300)
-        image.poke(at, scribble(rng, chunks, word))
-    target = image.target(symbols=bool(seed % 2), structs=seed == 3)
-    run_everything(target)
-
-
-def scribble(rng: random.Random, chunks: list[Chunk], word: int) -> int:
-    """What lands in a heap by mistake: text, small numbers, other pointers, noise."""
-    kind = rng.randrange(5)
-    if kind == 0:
-        return 0
-    if kind == 1:
-        return rng.choice(chunks).address + word * rng.randrange(4)
-    if kind == 2:
-        return rng.randrange(1 << 12)
-    if kind == 3:
-        return int.from_bytes(b"AAAAAAAA"[:word], "little")
-    return rng.getrandbits(8 * word)

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from fake_door import FakeDoor, run_json, run_text
+from fake_door import run_json, run_text
 from fake_target import FakeTarget
 from heap_mixtures import everything
 from heap_pictures import laid, seen
@@ -14,8 +14,7 @@ from heapbuilder import HeapImage
 
 from arenascope.base.errors import UsageError
 from arenascope.base.model import Allocator
-from arenascope.commands.all_commands import all_commands, find_command
-from arenascope.commands.framework.command import execute
+from arenascope.commands.all_commands import all_commands
 from arenascope.glibc.find.main_arena import without_tcache
 from arenascope.glibc.find.which_allocator import find_allocators, maker_of
 from arenascope.session.session import Session
@@ -49,21 +48,6 @@ def test_the_second_libc_by_its_number(images: tuple[HeapImage, HeapImage]) -> N
     assert (second.located.main_arena, second.located.others) == (inner.main.address, (program.main.address,))
     assert [copy.main_arena for copy in second.located.copies] == [program.main.address, inner.main.address]
     assert second.findings == []
-
-
-def test_both_are_listed_and_the_note_names_the_option(images: tuple[HeapImage, HeapImage]) -> None:
-    program, inner = images
-    door = FakeDoor(beside(program, inner))
-    execute(find_command("version"), [], door)
-    text = "".join(door.written)
-    assert f"main_arena {program.main.address:#x}, this one" in text
-    assert re.search(rf"^libc 1: /\S+/libc.so.6, main_arena {inner.main.address:#x}$", text, re.MULTILINE)
-    assert "--libc 1" in "".join(door.notices)
-    door = FakeDoor(beside(program, inner))
-    execute(find_command("arenas"), ["--libc", "1"], door)
-    assert re.search(r"\blibc 1\b", "".join(door.notices))
-    listed = run_json(beside(program, inner), "version", "--libc", "1")["libcs"]
-    assert [(each["libc"], each["chosen"]) for each in listed] == [(0, False), (1, True)]
 
 
 def test_a_number_that_is_not_there(images: tuple[HeapImage, HeapImage]) -> None:

@@ -56,13 +56,6 @@ def test_behaviour_is_told_where_no_release_is(row: Row) -> None:
         assert told.tcache_key == (row.tcache_key is not None)
 
 
-@pytest.mark.parametrize("command", ["params", "version"])
-def test_one_sentence_says_what_is_known_of_a_release_that_is_not_told(command: str) -> None:
-    assert "glibc 2.36" in run_text(everything("2.36-64").target(), command)
-    said = run_text(everything("2.36-64").target(rodata=False), command)
-    assert [line.endswith("layout of 2.35 to 2.41") for line in said.splitlines() if "2.35" in line] == [True]
-
-
 @pytest.mark.parametrize(("row", "each"), [("2.36-64", 8), ("2.43-i386", 2), ("2.44-64", 1)])
 def test_the_arena_limit_counts_the_processors_of_the_process(row: str, each: int) -> None:
     """arena_get2(); where the process runs on another machine, or ran once, nobody counts ours instead."""
