@@ -12,7 +12,7 @@ guests=(bins bins.static churn hoard signals spinning waiting)
 say() { printf 'machines: %s\n' "$*"; }
 
 # NAME, the release of its C library, Debian's suite and machine that have it, and the compiler's name for the machine.
-# The name is the tests' (tests/machines/machine_table.py). riscv64 is in no older suite.
+# The name is the tests' (tests/machines/test_machines.py). riscv64 is in no older suite.
 table() {
     cat <<'ROWS'
 aarch64 2.36 bookworm arm64 aarch64-linux-gnu

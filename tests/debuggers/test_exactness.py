@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from album import DOCUMENTS, PINS, WITH_PINS, Sight
-from figures import mallinfo
 from scenarios import seen
 from schemas import ENVELOPE, OWN_KEYS, ROW_KEYS
+
+
+def mallinfo(document: dict[str, Any]) -> dict[str, int]:
+    """mallinfo2's, of `arenas`."""
+    arenas = document["arenas"]
+    free = sum(each["top_bytes"] + each["bins"]["bytes"] + each["fast"]["bytes"] for each in arenas)
+    system = sum(each["system_bytes"] for each in arenas)
+    return {
+        "arena": system,
+        "ordblks": sum(1 + each["bins"]["chunks"] for each in arenas),
+        "smblks": sum(each["fast"]["chunks"] for each in arenas),
+        "hblks": document["mmapped"]["chunks"],
+        "hblkhd": document["mmapped"]["bytes"],
+        "usmblks": 0,
+        "fsmblks": sum(each["fast"]["bytes"] for each in arenas),
+        "uordblks": system - free,
+        "fordblks": free,
+        "keepcost": arenas[0]["top_bytes"],
+    }
 
 
 @seen()

@@ -11,9 +11,9 @@ from doors import GDB, give_up
 from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb, empty_folder
 from looks import ROOT, failure_id
 from marks import in_full
-from overviews import COMMANDS, groups, shell_help
 from platforms import ELSEWHERE
 from subjects import Subject
+from test_loading import COMMANDS, groups, shell_help
 
 from arenascope.commands.framework.overview import GROUP_OF_LOOPS, help_text
 

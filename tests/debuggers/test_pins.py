@@ -14,8 +14,8 @@ from marks import in_full
 from platforms import ELSEWHERE
 from scenarios import Scenario, scenario, seen
 from shell_door import SHELL
-from strace import Strace
 from subjects import Subject
+from test_trim import Strace
 
 PINS = "pins --own --ranges --limit 0 --json"
 FASTEST = 128

@@ -10,8 +10,8 @@ import struct
 import subprocess
 
 import pytest
-from elf_witnesses import SOURCE, nm, readelf_symbols, tool
 from looks import give_up
+from test_elf import SOURCE, nm, readelf_symbols, tool
 
 from arenascope.base.errors import TargetError
 from arenascope.sources.elf.elf_file import ElfFile, find_symbols, parse_notes

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 from partial import look
-from planted import kinds_by_block
 from pythons import resting
 from subjects import Subject
+from test_types import kinds_by_block
 
 from arenascope.blocks.single_blocks import kinds_of
 from arenascope.cli.shell import How, ShellDoor

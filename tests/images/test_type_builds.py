@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from looks import give_up
-from planted import CLAIMING, is_right, kinds_by_block, planted_by
 from subjects import Subject
+from test_types import CLAIMING, is_right, kinds_by_block, planted_by
 
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.session.session import Session
