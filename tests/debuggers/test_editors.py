@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import pytest
-from doors import ARENA_PY
 from lifetimes import dies_with_us
 from lldb_door import LLDB_ARENA_PY, NEWEST_LLDB
 from looks import HERE, ROOT, give_up, plain_environment
 from marks import full_after
-from platforms import BUILD, why_absent
 from subjects import Subject
 
 SECONDS = 100.0
@@ -133,7 +131,6 @@ class Dap:
 
 
 pytestmark = pytest.mark.xdist_group("editors")
-NEW_GDB = BUILD / "gdb16"
 ECHO = "(lldb) "
 """Before LLDB 20 its adapter repeats what was typed."""
 ABOUT_THE_LOOK = ("door", "held_seconds")
@@ -150,15 +147,6 @@ def lldb_dap(version: int) -> Dap:
     if not shutil.which(name):
         give_up(f"{name} is not installed")
     return Dap([name])
-
-
-def gdb_dap() -> Dap:
-    root = NEW_GDB / "root"
-    if not (NEW_GDB / "version").exists():
-        give_up(f"no GDB with DAP: {why_absent(NEW_GDB)}")
-    loader = [f"{root}/lib64/ld-linux-x86-64.so.2", "--library-path", f"{root}/usr/lib/x86_64-linux-gnu"]
-    gdb = [f"{root}/usr/bin/gdb", "--data-directory", f"{root}/usr/share/gdb", "-nx", "-q", "-i=dap"]
-    return Dap([*loader, *gdb, "-x", str(ARENA_PY)], {"PYTHONHOME": f"{root}/usr"})
 
 
 @pytest.fixture(scope="module")
@@ -232,26 +220,3 @@ def test_lldb_dap_on_a_core(version: int, subject: Subject, core: Path) -> None:
         assert "rror" not in dap.output()
         is_whole(dap, core, frame_of(dap), "`")
         assert "invalid command" in said(dap.typed("`heap arenaz")) or version > 19
-
-
-@pytest.mark.full
-def test_gdb_s_own_dap(subject: Subject) -> None:
-    with gdb_dap() as dap:
-        assert dap.begin("attach", {"program": str(subject.program), "pid": subject.pid})["success"]
-        assert "unlimited" in said(dap.typed("show width"))
-        answer = dap.typed("heap arenaz")
-        assert not answer["success"]
-        assert "arenas" in answer["message"]
-        texts = {line: said(dap.typed(line)) for line in ("heap arenas --json", "heap bins --json", "heap report")}
-        refused = dap.typed("heap trim --apply")
-        assert not refused["success"]
-        assert said(refused)
-        # what writes past GDB goes to the console, as the program's own output does
-        written = dap.typed("python import os; os.write(1, b'stray\\n')")
-        assert written["success"]
-        dap.wait_for("output")
-        assert "stray" in dap.output()
-        assert dap.stray == b""
-    for command in ("arenas", "bins"):
-        assert figures(texts[f"heap {command} --json"]) == by_the_shell(subject.pid, command)
-    assert "next: " in texts["heap report"]

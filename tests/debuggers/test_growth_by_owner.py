@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from doors import DOORS, Live, give_up
-from marks import full_after
 from partial import look
 from schemas import valid, valid_snapshot
 from subjects import Subject
@@ -72,22 +70,6 @@ def test_what_grows_and_stays_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_by_type_between_a_snapshot_and_now(tmp_path: Path) -> None:
-    before = tmp_path / "before"
-    with Subject("busy") as subject:
-        first = count(subject)
-        said(f"snapshot {before} --owners --types", subject.pid)
-        for _ in range(3):
-            subject.send("tick")
-        second = count(subject)
-        document = valid(json.loads(said(f"diff {before} --json", subject.pid)))
-    assert document["held_seconds"] is not None
-    top = document["owners"][0]
-    assert (top["name"], top["change"]) == ("sessions", second.sessions - first.sessions)
-    assert top["type"] == "char[] of session.body"
-
-
-@pytest.mark.full
 def test_over_time(tmp_path: Path) -> None:
     """As watch --save keeps them; one without owners in between knows nothing of any, and that is no zero."""
     counts = []
@@ -113,16 +95,3 @@ def test_over_time(tmp_path: Path) -> None:
     assert [each["id"] for each in trend["problem_records"]] == ["types-not-in-all"]
     between = valid(json.loads(said(f"diff {tmp_path / '2.json'} --json", tmp_path / "1.json")))
     assert between["owners"] is None
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("door", full_after(1, ["shell", "gdb"]))
-def test_in_the_doors(door: str, tmp_path: Path) -> None:
-    if DOORS[door].available():
-        give_up(DOORS[door].available() or "")
-    file = tmp_path / "snapshot"
-    with Subject("busy") as subject:
-        DOORS[door].run(Live(subject.pid, subject.program), [f"snapshot {file} --owners"])
-        counted = count(subject)
-    rows = {each["name"]: each["retained_bytes"] for each in json.loads(file.read_text())["owners"]["owners"]}
-    assert (rows["sessions"], rows["recent"]) == (counted.sessions, counted.recent)

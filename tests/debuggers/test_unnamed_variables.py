@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from doors import DOORS, NEWEST, Live
-from looks import opened, stripped
-from marks import full_after
+from looks import stripped
 from partial import look
 from schemas import valid
 from subjects import Subject
@@ -73,17 +71,6 @@ def test_all_variables_of_a_stripped_program_are_one_owner(subject: Subject, nam
         assert row["blocks"] == sum(each["blocks"] for each in mine) > 1000
 
 
-def test_owners_say_how_the_names_come(subject: Subject, named: Subject) -> None:
-    document = asked(Path(str(subject.pid)), "owners")
-    (note,) = [each for each in document["notes"] if each["names"]["file"] == str(subject.program)]
-    row = own(document, subject)
-    assert (note["id"], note["names"]["owner"]) == ("unnamed-variables", row["name"])
-    assert note["figures"] == {"bytes": row["held_bytes"]}
-    # no package has it
-    assert note["names"]["command"].startswith(DEBUGINFOD)
-    assert str(named.program) not in [each["names"]["file"] for each in asked(Path(str(named.pid)), "owners")["notes"]]
-
-
 def test_the_report_advises_symbols_and_no_clearing() -> None:
     """Nobody can clear what all variables of a program hold."""
     cache = Subject("cache", env=UNCACHED, guard_regions=False)
@@ -109,9 +96,3 @@ def test_refs_say_where_in_the_file_the_pointer_lies(subject: Subject) -> None:
     way = asked(Path(str(subject.pid)), f"owner {table[at]:#x}")
     assert way["held_by"]["name"] == f"{OWNER}{subject.program.name}"
     assert way["path"][0]["name"].startswith(f"{subject.program.name}+0x")
-
-
-@pytest.mark.parametrize("door", full_after(1, NEWEST[:2]))
-def test_a_debugger_has_one_owner_too(subject: Subject, door: str) -> None:
-    (owners,) = opened(DOORS[door]).run(Live(subject.pid, subject.program), ["owners --limit 0 --json"])
-    assert own(owners.json(), subject)["blocks"] > 1000

@@ -1,4 +1,5 @@
-"""What a thread of an aarch64 process goes through alone, played frame by frame, and the kernel's own layouts."""
+"""What a call into an aarch64 process has to know of threads, and the kernel's own layouts. The calls themselves are made
+by machines/test_guest.py."""
 
 from __future__ import annotations
 
@@ -12,24 +13,14 @@ import pytest
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources.elf.elf_file import NT_ARM_GCS, NT_ARM_SSVE, NT_ARM_SVE, NT_ARM_TLS, NT_ARM_ZA, NT_FPREGSET
-from arenascope.sources.live.injection import UNKNOWN, InjectedCall, StackLayout, Thread, unlocking
+from arenascope.sources.live.injection import UNKNOWN, Thread
 from arenascope.sources.live.injection_aarch64 import SYSTEM_CALLS, Aarch64, Aarch64Frames, scalable_registers
 from arenascope.sources.memory import Memory
 
 PROCESSOR = Aarch64()
 GADGETS = {"system call": 0x1000, "sigreturn": 0x2000}
-FUNCTION, LOCK, MUTEX, ERRNO = 0x5000, 0x6000, 0x7F00_0000_0000, 0x7F00_0000_1000
-TOP, TLS, URG = 0xFFFF_8000_2340, 0xFFFF_8000_6780, 23
+ERRNO, TOP, TLS = 0x7F00_0000_1000, 0xFFFF_8000_2340, 0xFFFF_8000_6780
 NAMES = [*(f"x{number}" for number in range(31)), "sp", "pc", "cpsr"]
-TRIM = [InjectedCall(FUNCTION, [0])]
-TOPS = [
-    InjectedCall(LOCK, [MUTEX], unlocks=MUTEX),
-    InjectedCall(FUNCTION, [1, 2, 3], unlocks=MUTEX),
-    InjectedCall(0, unlocking(MUTEX), system_call="futex"),
-]
-STOP = (SYSTEM_CALLS["tkill"], 7, URG)
-# of an rt_sigframe (asm/sigcontext.h, asm/ucontext.h), typed from a program: test_the_kernels_layouts has them anew
-MASK_AT, GENERAL_AT, RECORDS_AT = 168, 312, 592
 
 
 def scalable(length=64, flags=1):
@@ -47,94 +38,6 @@ def a_thread(sve=b"", **changed):
     sets = {NT_FPREGSET: bytes(at % 253 for at in range(528)), NT_ARM_TLS: TLS.to_bytes(8, "little")}
     sets.update({NT_ARM_SVE: sve, NT_ARM_SSVE: b"", NT_ARM_ZA: b"", NT_ARM_GCS: b""})
     return Thread(registers, sets, mask=0x200, inner_tid=7, inner_pid=5, errno_at=ERRNO, errno=11)
-
-
-class Alone:
-    """A processor and a kernel that know just this much. Whatever lies below the stack pointer is lost."""
-
-    def __init__(self, thread, steps):
-        frames = PROCESSOR.frames(thread, GADGETS)
-        self.ready = StackLayout(frames, thread, thread.registers["sp"], steps, URG).prepared()
-        self.base, data = self.ready.block
-        self.memory = bytearray(data)
-        self.log = []
-        assert self.base + len(data) <= TOP
-
-    def read(self, at, size):
-        assert at >= self.base
-        found = bytes(self.memory[at - self.base : at - self.base + size])
-        assert len(found) == size
-        return found
-
-    def records(self, frame):
-        records, at = {}, frame + RECORDS_AT
-        while True:
-            magic, size = struct.unpack("<II", self.read(at, 8))
-            if not magic:
-                return records
-            assert size >= 16
-            assert size % 16 == 0
-            records[magic] = self.read(at + 8, size - 8)
-            at += size
-
-    def run(self, entry):
-        now = dict(entry)
-        for _ in range(100):
-            assert now["sp"] % 16 == 0
-            below = max(now["sp"] - self.base, 0)
-            self.memory[:below] = b"\xcc" * below
-            at = now["pc"]
-            if at == GADGETS["sigreturn"]:
-                frame = now["sp"]
-                now = dict(zip(NAMES, struct.unpack("<34Q", self.read(frame + GENERAL_AT, 272))))
-                mask = int.from_bytes(self.read(frame + MASK_AT, 8), "little")
-                if now["pc"] == 0x4000_0000:
-                    return now, mask, self.records(frame)
-                # no call lands where only a branch of some kind may
-                assert 0x46508001 in self.records(frame)
-                assert not now["cpsr"] & 0xC00
-                continue
-            if at == GADGETS["system call"]:
-                self.log.append((now["x8"], now["x0"], now["x1"]))
-                if now["x8"] == SYSTEM_CALLS["process_vm_writev"]:
-                    source, size = struct.unpack("<QQ", self.read(now["x1"], 16))
-                    target, _ = struct.unpack("<QQ", self.read(now["x3"], 16))
-                    self.log.append((target, self.read(source, size)))
-                if now["x8"] == SYSTEM_CALLS["tkill"]:
-                    assert not mask >> (URG - 1) & 1  # else it would not stop here
-            else:
-                assert at in (FUNCTION, LOCK)
-                self.log.append((at, now["x0"]))
-            now["pc"] = now["x30"]
-        raise AssertionError("it does not find back")
-
-
-@pytest.mark.parametrize(
-    ("steps", "first", "calls"),
-    [(TRIM, 0, [(FUNCTION, 0)]), (TOPS, 0, [(LOCK, MUTEX)]), (TOPS, 1, [(FUNCTION, 1)]), (TOPS, 2, [])],
-)
-def test_the_injected_code_finds_back_alone_from_every_step(steps, first, calls):
-    thread = a_thread()
-    alone = Alone(thread, steps)
-    assert not alone.ready.mask >> (URG - 1) & 1
-    now, mask, records = alone.run(alone.ready.entries[first])
-    assert now == {name: thread.registers[name] for name in NAMES}
-    assert mask == thread.mask
-    vectors = thread.sets[NT_FPREGSET]
-    assert records == {0x46508001: vectors[512:520] + vectors[:512]}
-    assert [each for each in alone.log if each[0] in (FUNCTION, LOCK)] == calls
-    assert STOP in alone.log
-    assert alone.log[-1] == (ERRNO, struct.pack("<I", 11))
-    # whoever has the lock gives it back, and once
-    assert sum(each[0] == SYSTEM_CALLS["futex"] for each in alone.log) == (0 if steps is TRIM else 1)
-
-
-def test_scalable_registers_come_back_too():
-    thread = a_thread(scalable())
-    _, _, records = Alone(thread, TRIM).run(Alone(thread, TRIM).ready.entries[0])
-    length, registers = struct.unpack_from("<H", records[0x53564501])[0], records[0x53564501][8:]
-    assert (length, registers[: 2048 + 136]) == (64, thread.sets[NT_ARM_SVE][16:])
-    assert PROCESSOR.put_back(thread.sets) == [(NT_ARM_SVE, thread.sets[NT_ARM_SVE])]
 
 
 @pytest.mark.parametrize(
@@ -289,7 +192,6 @@ def test_the_kernels_layouts(headers: dict[str, int]) -> None:
     # SS_AUTODISARM and its like begin at the top: this is none that sigaltstack takes
     assert number("uc_stack", 8, size=4) == 0x10
     at = headers["offsetof(struct frame,uc.uc_mcontext.__reserved)"]
-    assert at == RECORDS_AT
     size, vectors = headers["sizeof(struct fpsimd_context)"], thread.sets[NT_FPREGSET]
     record = frame[at : at + size]
     assert struct.unpack_from("<II", record) == (headers["FPSIMD_MAGIC"], size)

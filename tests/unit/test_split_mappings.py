@@ -81,17 +81,6 @@ def test_the_headers_own_page_is_read_only(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_every_block_split(name: str) -> None:
-    image = image_of(name)
-    blocks = [image.mmapped(SIZE) for _ in range(20)]
-    target = image.target()
-    for each in blocks:
-        target = relaid(target, each.base + image.row.page_size, each.base + each.total, executable=True)
-    assert len(target.mappings) >= 2 * len(blocks)
-    assert found(target) == laid(*blocks)
-
-
-@pytest.mark.parametrize("name", ROWS)
 def test_a_stranger_that_reaches_over_blocks(name: str) -> None:
     """What begins like a block and would end in another mapping takes none from what lies there."""
     image = image_of(name)
