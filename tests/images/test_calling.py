@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
 CALL_ONCE = Path(__file__).with_name("call_once.py")
 PATIENCE = int(os.environ.get("ARENASCOPE_PATIENCE", "1"))
-"""How many times slower this machine may be than a real one (tests/machines/test_guest.py)."""
+"""How many times slower this machine may be than a real one (tests/machines/test_machines.py)."""
 WAIT = str(min(10 * PATIENCE, 55))
 """Seconds: all of its threads are to be asked meanwhile, and nobody is silent for a minute."""
 NEVER = -1

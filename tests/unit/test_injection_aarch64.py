@@ -1,5 +1,4 @@
-"""What a call into an aarch64 process has to know of threads, and the kernel's own layouts. The calls themselves are made
-by machines/test_guest.py."""
+"""What a call into an aarch64 process has to know of threads, and the kernel's own layouts."""
 
 from __future__ import annotations
 
