@@ -1,0 +1,168 @@
+"""Services with one fault each: what they say of it is what malloc says, and arenascope names what it named before."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import pytest
+from fault_services import (
+    FIXTURES,
+    LEVELS,
+    Service,
+    Truth,
+    accused,
+    ask,
+    builds,
+    names_path,
+    names_type,
+    report_names,
+    sources,
+    told,
+    wanting,
+)
+from looks import give_up
+
+TOLERANCE = 0.1
+WITHOUT = ("dnscache", "gallery", "logstore", "metrics", "orderbook", "searcher", "streams", "world")
+"""Those without a fault."""
+CHEAP = ("broker", "chat", "gateway", "logstore")
+"""What `make test` runs, at -O2: three with a fault, and one without."""
+LEAST = 0.2
+"""Of its memory a service's fault takes more: it is what is to be found."""
+MENDED = 0.07
+"""Of its fault's bytes a service without it has less."""
+SAID = {
+    "audit": {"containers": "nb", "owners": "nb"},
+    "buffers": {"leaks": "nb"},
+    "chat": {"containers": "nb"},
+    "dispatch": {"containers": "nb", "owners": "nb"},
+    "documents": {"containers": "nb", "owners": "nb"},
+    "gateway": {"waste": "nbr"},
+    "invoices": {"containers": "nb"},
+    "mailbox": {"containers": "nb"},
+    "parser": {"leaks": "nb"},
+    "peers": {"waste": "nbr"},
+    "telemetry": {"waste": "nbr"},
+    "thumbnails": {"types": "nb"},
+    "uploads": {"waste": "nbr"},
+}
+"""What commands said of the faults at -O2, where it was more than a name: score.py prints what they say now."""
+ACCUSING = ("report", "waste")
+
+
+def case(name: str, level: str = "O2") -> object:
+    cheap = name in CHEAP and level == "O2"
+    return pytest.param(
+        name,
+        level,
+        id=".".join(filter(None, (name, level))),
+        marks=[pytest.mark.xdist_group("services"), *([] if cheap else [pytest.mark.full])],
+    )
+
+
+def have(name: str) -> None:
+    compiler = wanting(name)
+    if compiler:
+        give_up(f"{compiler} is not installed")
+
+
+def optimised(name: str) -> str:
+    return builds(name)[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "level"), [case(name, level) for name in sources() if name not in WITHOUT for level in builds(name)]
+)
+def test_a_fault_costs_what_the_service_says(name: str, level: str) -> None:
+    have(name)
+    with Service(name, level) as service, Service(name, level, mended=True) as mended:
+        truth, with_it, without = service.truth, service.sums(), mended.sums()
+        left = mended.truth.bytes
+    listed = f"| `{truth.reason}` |"
+    assert any(f"| `{name}` |" in line and listed in line for line in (FIXTURES / "README.md").read_text().splitlines())
+    assert truth.count > 0
+    assert truth.bytes > LEAST * (with_it.used + (with_it.free if truth.measure == "free" else 0))
+    assert left <= MENDED * truth.bytes
+    costs = with_it.of(truth.measure) - without.of(truth.measure)
+    assert costs == pytest.approx(truth.bytes - left, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize(("name", "level"), [case(name, optimised(name)) for name in SAID])
+def test_a_fault_is_still_named(name: str, level: str) -> None:
+    have(name)
+    with Service(name, level) as service:
+        said = report_names(service)
+    for command, mark in SAID[name].items():
+        assert set(mark) <= set(said[command].mark), (command, said[command])
+
+
+@pytest.mark.parametrize(("name", "level"), [case(name, optimised(name)) for name in WITHOUT])
+def test_no_service_without_a_fault_is_accused(name: str, level: str) -> None:
+    have(name)
+    with Service(name, level) as service:
+        assert service.truth.reason is None
+        used = service.sums().used
+        assert used > 5_000_000
+        for command in ACCUSING:
+            assert accused(ask(service.pid, command), used) == []
+
+
+def test_every_build_is_known() -> None:
+    assert {*WITHOUT, *CHEAP, *SAID} <= {*sources()}
+    assert {level for name in sources() for level in builds(name)} == {"", *LEVELS}
+
+
+@pytest.mark.parametrize(
+    ("word", "path", "named"),
+    [
+        ("names.lru", "names.lru", True),
+        ("names.lru[12].name", "names.lru", True),
+        ("names.lru_count", "names.lru", False),
+        ("names", "names.lru", False),
+        ("other_names.lru", "names.lru", False),
+        ("store->series_[].second.points", "store.series_[].second.points", True),
+        ("book.open_", "main(): book.open_", True),
+        ("scene::main(): world->scenes", "main(): world.scenes", True),
+        ("server->connections.buffer", "main(): server.connections[].buffer", True),
+        ("anything", None, False),
+    ],
+)
+def test_a_path_is_recognised(word: str, path: Optional[str], named: bool) -> None:
+    assert names_path(word, path) is named
+
+
+@pytest.mark.parametrize(
+    ("word", "type_", "named"),
+    [
+        ("conn", "struct conn", True),
+        ("struct conn *[]", "struct conn", True),
+        ("char[] of conn.input", "struct conn", False),
+        ("connection", "struct conn", False),
+        ("std::_Sp_counted_ptr_inplace<search::Doc, std::allocator<void>>", "search::Doc", True),
+        ("std::__cxx11::list<float, std::allocator<float> > node", "std::list<float>", True),
+        ("std::vector<float, std::allocator<float>>", "std::list<float>", False),
+        ("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>> body", "std::string", True),
+        ("std::unordered_map<std::string, int>", "std::string", False),
+        ("anything", None, False),
+    ],
+)
+def test_a_type_is_recognised(word: str, type_: Optional[str], named: bool) -> None:
+    assert names_type(word, type_) is named
+
+
+@pytest.mark.parametrize(
+    ("row", "mark"),
+    [
+        ({"path": "index", "room_bytes": 1000}, "-"),
+        ({"path": "names.lru", "room_bytes": 900}, "n"),
+        ({"path": "names.lru", "room_bytes": 900, "unused_bytes": 1040}, "nb"),
+        ({"path": "names.lru", "reason": "unlisted", "unused_bytes": 900}, "n"),
+        ({"path": "names.lru", "reason": "unlisted", "unused_bytes": 1000}, "nbr"),
+        ({"id": "unlisted", "names": {"path": "names.lru"}, "figures": {"bytes": 1000}, "text": ""}, "nbr"),
+        ({"id": "unlisted", "text": "names.lru has 1000", "bytes": 1000}, "-"),
+        ({"name": "entry", "bytes": 600, "indirect_bytes": 400}, "nb"),
+    ],
+)
+def test_what_a_row_says(row: dict[str, object], mark: str) -> None:
+    truth = Truth("resolver", "unlisted", "names.lru", "struct entry", "in use", 10, 1000, {})
+    assert told({"rows": [{"path": "other", "bytes": 1000}, row]}, truth).mark == mark
