@@ -90,8 +90,6 @@ class GdbTarget(DebuggedTarget):
             raise running("interrupt it")
         name = self._architecture().name()
         super().__init__(self._open_image(), MACHINES.get(name, "arm" if name.startswith("arm") else name))
-        folders = str(gdb.parameter("debug-file-directory") or "").split(os.pathsep)
-        self.types = TypesByEngine(self, folders, None) if asks_for_types() else None
         self._tls: dict[str, Optional[int]] = {}
 
     # the image
@@ -148,6 +146,11 @@ class GdbTarget(DebuggedTarget):
         return [within, region.path]
 
     # symbols and types
+
+    @cached_property
+    def types(self) -> Optional[TypesByEngine]:
+        folders = str(gdb.parameter("debug-file-directory") or "").split(os.pathsep)
+        return TypesByEngine(self, folders, None) if asks_for_types() else None
 
     def own_symbols(self, name: str) -> Iterator[Symbol]:
         for lookup in (_libc_symbols, _any_symbol):

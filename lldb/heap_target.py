@@ -77,7 +77,6 @@ class LldbTarget(DebuggedTarget):
         if state not in STANDING or not self.process.GetNumThreads():
             raise nothing_there("process attach -p PID, run, or target create -c FILE")
         super().__init__(self._open_image(), _machine(target.GetTriple()))
-        self.types = TypesByEngine(self, DEBUG_FOLDERS, None) if asks_for_types() else None
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
         self.stop_if_asked = _interruptible(self.stop_if_asked, debugger, 1)
@@ -147,6 +146,10 @@ class LldbTarget(DebuggedTarget):
         return [path, region.path] if path else [region.path]
 
     # symbols and types
+
+    @cached_property
+    def types(self) -> Optional[TypesByEngine]:
+        return TypesByEngine(self, DEBUG_FOLDERS, None) if asks_for_types() else None
 
     def own_files(self, region: Region) -> Sequence[str]:
         inside, loaded = self.build_id_at(region.start), self.loaded_build_id(region)

@@ -8,13 +8,12 @@ from heapbuilder import HeapImage
 
 from arenascope.analysis.pins import Holdings, HoldSearch
 from arenascope.analysis.pins import Typed as Block
-from arenascope.analysis.report import Present
 from arenascope.analysis.trim import TrimRules
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
-from arenascope.sources.target import Span
+from arenascope.sources.target import Runs, Span
 
 
 def by_size(session: Session, header: ArenaHeader, heap: Heap) -> Iterator[Block]:
@@ -27,11 +26,11 @@ def by_size(session: Session, header: ArenaHeader, heap: Heap) -> Iterator[Block
 
 
 def test_what_is_present_of_a_range() -> None:
-    present = Present([Span(0x1000, 0x3000), Span(0x5000, 0x6000)])
-    assert present.within(0, 0x10000) == 0x3000
-    assert present.within(0x2000, 0x5000) == 0x1000
-    assert present.within(0x3000, 0x5000) == present.within(0, 0x1000) == 0
-    assert Present([]).within(0, 0x10000) == 0
+    present = Runs([Span(0x1000, 0x3000), Span(0x5000, 0x6000)])
+    assert present.bytes_in(0, 0x10000) == 0x3000
+    assert present.bytes_in(0x2000, 0x5000) == 0x1000
+    assert present.bytes_in(0x3000, 0x5000) == present.bytes_in(0, 0x1000) == 0
+    assert Runs([]).bytes_in(0, 0x10000) == 0
 
 
 def test_what_is_locked_stays_in_memory() -> None:
@@ -51,7 +50,7 @@ def test_what_is_locked_stays_in_memory() -> None:
         holdings = Holdings()
         search = HoldSearch(True, heap.end, TrimRules(layout, page, heap.end), None, holdings)
         search.locked = locked
-        search.walk(heap, blocks_of_one, Present([Span(heap.address, heap.end)]))
+        search.walk(heap, blocks_of_one, Runs([Span(heap.address, heap.end)]))
         held_by = holdings.of(2)
         assert held_by is not None
         # the block's own two pages, and the one on either side that it shares

@@ -14,8 +14,7 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 from ..base.model import ChunkRun, Heap, Kind, Piece, Range
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
 from ..glibc.sweep import Block, free_chunks
-from ..sources.target import Span
-from .report import Present
+from ..sources.target import Runs, Span
 from .trim import TrimRules, advised, first_whole, systrim, until_locked
 
 TOGETHER = 64
@@ -631,7 +630,7 @@ class _HeapEnd(NamedTuple):
     """Kinds whose free() makes a chunk of 64 KiB before the heap's end."""
     joined: set[int]
     """Likewise, once fast chunks are merged."""
-    present: Optional[Present]
+    present: Optional[Runs]
 
 
 class _Gain(NamedTuple):
@@ -655,7 +654,7 @@ class HoldSearch:
         """Locked pages, where madvise stops."""
         self._ends: list[_HeapEnd] = []
 
-    def walk(self, heap: Heap, blocks: Iterable[Typed], present: Optional[Present]) -> None:
+    def walk(self, heap: Heap, blocks: Iterable[Typed], present: Optional[Runs]) -> None:
         """Reads one heap in address order."""
         page, kept = self.rules.page, self.rules.layout.chunk_struct
         self._present = present
@@ -728,7 +727,7 @@ class HoldSearch:
         kind: int,
         gone: Sequence[ReleaseStep],
         already: Sequence[Range],
-        present: Optional[Present],
+        present: Optional[Runs],
         top: Optional[int] = None,
     ) -> None:
         """Adds what goes back in one heap beyond what goes back now; nothing from `top` on lies among blocks."""
@@ -743,16 +742,16 @@ class HoldSearch:
         self.holdings.within[kind, False] += inside.bytes
         self.holdings.within[kind, True] += inside.resident
 
-    def _gain(self, gone: Sequence[ReleaseStep], already: Sequence[Range], present: Optional[Present]) -> _Gain:
+    def _gain(self, gone: Sequence[ReleaseStep], already: Sequence[Range], present: Optional[Runs]) -> _Gain:
         releases, resident = sum(step.range.bytes - overlap(step.range, already) for step in gone), 0
         if present is not None:
             if self.locked:
                 gone = [step._replace(range=each) for step in gone for each in self._really(step)]
                 already = list(until_locked(already, self.locked))
             for _, each in gone:
-                resident += present.within(each.address, each.end)
+                resident += present.bytes_in(each.address, each.end)
                 for start, end in _common(each, already):
-                    resident -= present.within(start, end)
+                    resident -= present.bytes_in(start, end)
         return _Gain(releases, resident)
 
     def _really(self, step: ReleaseStep) -> Iterable[Range]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import accumulate, repeat
+from itertools import repeat
 from operator import add, le
-from typing import TYPE_CHECKING, Callable, Iterable, Mapping, NamedTuple, Optional, Protocol, Sequence
+from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 from ..base.model import HUGE_PAGES, SHARED_MEMORY, Arena, Range
 from ..sources.target import MappingUse, Region, Span
 from .params import MMAP_THRESHOLD
 from .trim import ArenaTrim, Chunk
-
-if TYPE_CHECKING:
-    pass
 
 
 def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
@@ -45,11 +42,6 @@ def all_inside(addresses: Sequence[int], sizes: Sequence[int], resident: Sequenc
     starts, ends = [each.start for each in resident], [0, *(each.end for each in resident)]
     limits = map(ends.__getitem__, map(bisect_right, repeat(starts), addresses))
     return all(map(le, map(add, addresses, sizes), limits))
-
-
-def clipped(spans: Iterable[Span], start: int, end: int) -> list[Span]:
-    """Returns the parts of resident pages in [start, end): a heap need not begin or end at a page."""
-    return [Span(max(low, start), min(high, end)) for low, high in spans if low < end and start < high]
 
 
 class ArenaResident(NamedTuple):
@@ -114,25 +106,6 @@ def arena_resident(
         large=covered(large, resident),
         single=covered(single, resident),
     )
-
-
-class Present:
-    """Counts the resident bytes of any range of a heap."""
-
-    def __init__(self, spans: Sequence[Span]) -> None:
-        self._spans = spans
-        self._starts = [span.start for span in spans]
-        self._before = [0, *accumulate(span.end - span.start for span in spans)]
-
-    def within(self, start: int, end: int) -> int:
-        return self._below(end) - self._below(start)
-
-    def _below(self, address: int) -> int:
-        at = bisect_right(self._starts, address)
-        if not at:
-            return 0
-        span = self._spans[at - 1]
-        return self._before[at - 1] + min(address, span.end) - span.start
 
 
 KERNEL = ("[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]")

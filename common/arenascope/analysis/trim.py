@@ -6,14 +6,11 @@ runs first; its outcome does not depend on the order, so neighbours are simply j
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Arena, ArenaHeader, Heap, Range, Statement, Tally, ThreadCache
 from ..glibc.process_layout import Layout
 from ..sources.target import PageUse, Span
-
-if TYPE_CHECKING:
-    pass
 
 
 class ArenaUsage(NamedTuple):

@@ -20,7 +20,6 @@ from ..analysis.pins import (
     in_order,
     seen,
 )
-from ..analysis.report import Present, clipped
 from ..analysis.trim import plan_trim, until_locked
 from ..base.meter import Unseen, metered
 from ..base.model import BY_SIZE, ArenaHeader, Heap, Range, Statement
@@ -34,7 +33,7 @@ from ..session.resident import (
     trim_rules,
 )
 from ..session.session import Session
-from ..sources.target import Span
+from ..sources.target import Runs, Span
 from .block_index import NamedLiveBlocks
 from .declared.fitting_structs import fitting_structs
 from .name_all_blocks import THREAD_CACHE, live_kinds
@@ -73,7 +72,7 @@ class _Sums:
             self._add(kind, user, self._session.chunk_size(user))
         if self._residency is not None:
             resident = self._residency.resident_ranges(heap.address, heap.end) or ()
-            present = clipped(resident, heap.address, heap.end)
+            present = Runs(resident).spans_in(heap.address, heap.end)
             before = [heap.address, *(each.end for each in present)]
             after = [*(each.start for each in present), heap.end]
             for low, high in zip(before, after):
@@ -167,7 +166,7 @@ def summed(session: Session, live: NamedLiveBlocks) -> tuple[list[TypeRow], Tota
 
 Stream = Callable[[ArenaHeader, Heap], Iterable[Typed]]
 """A heap's blocks in address order, each with the number of its kind, and what is no block, as a sweep tells it."""
-InMemory = Mapping[Heap, Optional[Present]]
+InMemory = Mapping[Heap, Optional[Runs]]
 
 
 class TypeFigures(NamedTuple):
@@ -243,12 +242,12 @@ def holdings_of(session: Session, live: NamedLiveBlocks, present: InMemory) -> H
 
 def in_memory(session: Session, only: Optional[int] = None) -> InMemory:
     """What all heaps, or those of arena `only`, have in memory: to be read before any of them is."""
-    present: dict[Heap, Optional[Present]] = {}
+    present: dict[Heap, Optional[Runs]] = {}
     for header in session.headers:
         if only in (None, header.index):
             for heap in session.heaps[header.index]:
                 spans = resident_spans(session, heap)
-                present[heap] = None if spans is None else Present(spans)
+                present[heap] = None if spans is None else Runs(spans)
     return present
 
 

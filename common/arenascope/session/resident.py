@@ -8,7 +8,7 @@ from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.pins import Thresholds
-from ..analysis.report import ArenaResident, Extent, Present, ResidentPicture, arena_resident, clipped, covered, picture
+from ..analysis.report import ArenaResident, Extent, ResidentPicture, arena_resident, covered, picture
 from ..analysis.trim import (
     ArenaTrim,
     ArenaUsage,
@@ -38,7 +38,7 @@ from ..glibc import bins, mmapped, release_table
 from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
 from ..glibc.find.libc_file import current_brk
 from ..glibc.find.which_allocator import maker_of
-from ..sources.target import MappingUse, PageUse, Region, Residency, Span, Target
+from ..sources.target import MappingUse, PageUse, Region, Residency, Runs, Span, Target
 from .session import Session
 
 
@@ -207,10 +207,9 @@ def heap_pages(session: Session, regions: Sequence[Region], residency: Residency
     heaps.sort()
     spans = (Span(start, end) for start, end, _ in heaps)
     for (start, end, index), parts in zip(heaps, split(spans, regions)):
-        here = clipped(residency.resident_ranges(start, end) or (), start, end)
-        by_arena[index] += here
-        present = Present(here)
-        extents += [Extent(*part, present.within(*part), index) for part in parts]
+        present = Runs(residency.resident_ranges(start, end) or ())
+        by_arena[index] += present.spans_in(start, end)
+        extents += [Extent(*part, present.bytes_in(*part), index) for part in parts]
     return HeapPages(by_arena, extents)
 
 
@@ -332,16 +331,15 @@ def problems_of(session: Session) -> list[Statement]:
     if session.params is None:
         problems.append(Statement("mp-not-found"))
     # what no figure depends on raises no doubt
-    read = session.so_far
-    thread_words = read.threads.words if read.threads is not None else ()
+    thread_words = session.thread_words if session.has_read("threads_found") else ()
     threads = session.target_threads if thread_words else ()
     running = sum(each.runs for each in threads)
     if running:
         figures = {"threads": running, "held": len(threads) - running}
         problems.append(Statement(RUN_ON, figures, {"pid": str(session.target.pid)}))
-    if read.thread_caches is not None and not session.caches_known:
+    if session.has_read("thread_caches") and not session.caches_known:
         problems.append(Statement("caches-not-found"))
-    if read.cached_by_arena is not None and None in read.cached_by_arena.values():
+    if session.has_read("cached_by_arena") and None in session.cached_by_arena.values():
         problems.append(Statement("cached-chunks-unowned"))
     if session.started and any(each.arena is None for each in thread_words):
         problems += [Statement("thread-arenas-not-found"), *_without_stacks(session)]
@@ -361,7 +359,7 @@ def depends_on_mp(session: Session, *members: str) -> None:
 def miscounted(session: Session) -> list[Statement]:
     """Reports a wrong count of mmapped blocks, if they were searched: one too many or too few is in the wrong row, or
     in none."""
-    if session.so_far.mmapped is None or session.params is None:
+    if not session.has_read("mmapped") or session.params is None:
         return []
     problem = mmapped_mismatch(session)
     return [problem] if problem is not None else []
@@ -386,7 +384,8 @@ def _absent(session: Session) -> Iterator[Statement]:
         return
     present = [region for region in session.regions if region.present]
     starts = [region.start for region in present]
-    for heap in [heap for heaps in (session.so_far.heaps or {}).values() for heap in heaps]:
+    heaps = session.heaps if session.has_read("heaps") else {}
+    for heap in [heap for parts in heaps.values() for heap in parts]:
         there, index = heap.address, bisect_right(starts, heap.address) - 1
         while 0 <= index < len(present) and present[index].start <= there < heap.end and present[index].end > there:
             there, index = present[index].end, index + 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Literal, Mapping, Optional, Sequence
 
 from ..analysis.trim import ArenaUsage, arena_usage
 from ..base.errors import NoEngineError
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from ..blocks.types_of_image import TypeFigures
 
 LARGEST = (1 << 64) - 1
+Part = Literal["located", "heaps", "threads_found", "thread_caches", "cached_by_arena", "mmapped", "engine"]
+"""A part of a session that steps before may have asked for."""
 
 
 def follow_lists(session: Session, starts: Mapping[int, ListStart]) -> FollowedLists:
@@ -79,18 +81,6 @@ class UsersRules:
         """Lines that could not be used, or that blocks contradict."""
 
 
-class SoFar:
-    """The results that a session has so far; None if no step has asked for them."""
-
-    def __init__(self) -> None:
-        self.located: Optional[Located] = None
-        self.heaps: Optional[dict[int, tuple[Heap, ...]]] = None
-        self.threads: Optional[threads.ThreadsFound] = None
-        self.thread_caches: Optional[list[ThreadCache]] = None
-        self.cached_by_arena: Optional[dict[Optional[int], Optional[Tally]]] = None
-        self.mmapped: Optional[list[MmappedBlock]] = None
-
-
 class BlockResults:
     """The results of `blocks` for one image, which several commands share; None if no command has asked for them."""
 
@@ -113,7 +103,6 @@ class Session:
         there."""
         self.target, self.libc, self.meter, self.stopped = target, libc, meter, False
         self.memory = Memory(target.read, target.pointer_size, target.byte_order, target.fill)
-        self.so_far = SoFar()
         self.findings: list[Finding] = []
         self.trail = NO_TRAIL  # keeps the candidates, if set before anything was found
         self._swept: set[tuple[str, Optional[int], Optional[int]]] = set()
@@ -123,12 +112,15 @@ class Session:
         self.rules = UsersRules()
         self.block_results = BlockResults()
 
-    @property
+    def has_read(self, *parts: Part) -> bool:
+        """Whether these parts are there: a step has asked for them."""
+        return all(part in vars(self) for part in parts)
+
+    @cached_property
     def located(self) -> Located:
-        if self.so_far.located is None:
-            self.so_far.located = located = locate(self.target, self.memory, self.libc, self.trail)
-            self.findings += located.layout.unknown
-        return self.so_far.located
+        located = locate(self.target, self.memory, self.libc, self.trail)
+        self.findings += located.layout.unknown
+        return located
 
     def find(self) -> None:
         """Locates main_arena and mp_; NotFoundError says why there are none."""
@@ -231,14 +223,9 @@ class Session:
         mapped = self._mp is None or self._mp.values["max_n_mmaps"] != 0
         return mapped or any(has_heap(self.located.layout, header) for header in self.headers)
 
-    @property
+    @cached_property
     def heaps(self) -> dict[int, tuple[Heap, ...]]:
         """Every arena's heaps; the main arena's are the regions that it grew into."""
-        if self.so_far.heaps is None:
-            self.so_far.heaps = self._find_heaps()
-        return self.so_far.heaps
-
-    def _find_heaps(self) -> dict[int, tuple[Heap, ...]]:
         ground = arena.ArenaSurroundings(self._mp, self.regions, self.target.page_size)
         return {
             header.index: arena.heaps_of(self.memory, self.layout, header, ground, findings=self.findings)
@@ -349,13 +336,8 @@ class Session:
         """Every thread's arena and cache."""
         return self.threads_found.words
 
-    @property
+    @cached_property
     def threads_found(self) -> threads.ThreadsFound:
-        if self.so_far.threads is None:
-            self.so_far.threads = self._find_threads()
-        return self.so_far.threads
-
-    def _find_threads(self) -> threads.ThreadsFound:
         libc = self.located.libc
         where = self.memory, self.target.machine, libc, self.regions
         everyone = thread_pointers.complete(*where, threads=self.target_threads, pid=self.target.pid)
@@ -388,13 +370,8 @@ class Session:
             for each in self.thread_words
         ]
 
-    @property
+    @cached_property
     def thread_caches(self) -> list[ThreadCache]:
-        if self.so_far.thread_caches is None:
-            self.so_far.thread_caches = self._read_thread_caches()
-        return self.so_far.thread_caches
-
-    def _read_thread_caches(self) -> list[ThreadCache]:
         chunks = [self.chunk_size(each.tcache) for each in self.thread_words if each.tcache]
         layout = with_tcache_seen(self.layout, chunks)
         slots = self.params.get("tcache_count") if self.params else None
@@ -449,7 +426,10 @@ class Session:
         """Lets go of the image's memory, which the engine has: a copy's can then be given back. Also of the files that
         types are read from: the engine closes them with the last result that refers to them."""
         blocks = self.block_results.blocks
-        for engine in (vars(self).get("engine"), blocks.engine if blocks is not None else None):
+        for engine in (
+            self.engine if self.has_read("engine") else None,
+            blocks.engine if blocks is not None else None,
+        ):
             if engine is not None:
                 engine.let_go()
         self.block_results = BlockResults()
@@ -461,14 +441,9 @@ class Session:
         self.findings += [each for key, each in once.items() if key not in self._swept]
         self._swept.update(once)
 
-    @property
+    @cached_property
     def mmapped(self) -> list[MmappedBlock]:
         """The blocks that malloc got by mmap, as far as they can be recognised."""
-        if self.so_far.mmapped is None:
-            self.so_far.mmapped = self._find_mmapped()
-        return self.so_far.mmapped
-
-    def _find_mmapped(self) -> list[MmappedBlock]:
         arenas = [part for parts in self.heaps.values() for part in parts]
         # a header is not zero: of a core even a lower bound has its page
         residency = self.any_residency if self.target.kind == "core" else self.residency
@@ -490,12 +465,10 @@ class Session:
             return True
         return bool(self.thread_caches) and all(cache.known for cache in self.thread_caches)
 
-    @property
+    @cached_property
     def cached_by_arena(self) -> dict[Optional[int], Optional[Tally]]:
         """Cached chunks by the arena that they came from (None: mmapped); a cache may hold chunks of any arena."""
-        if self.so_far.cached_by_arena is None:
-            self.so_far.cached_by_arena = self.owners.tallies(self.thread_caches, self.arenas, self.findings)
-        return self.so_far.cached_by_arena
+        return self.owners.tallies(self.thread_caches, self.arenas, self.findings)
 
     def owner_of(self, chunk: int) -> Optional[int]:
         """Returns the arena that a chunk belongs to; None for a mmapped one, and if unknown."""

@@ -23,7 +23,6 @@ from .live.procfiles import read_bytes, read_regions, status_number, thread_ids,
 from .memory import BlockCache, Read
 from .source import ImageTarget, Source
 from .target import ByteOrder, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, SymbolPlace, ThreadInfo
-from .types_by_engine import TypesByEngine
 
 PLACES = 8
 """The number of places in a core that are compared with the debugger's reads."""
@@ -100,17 +99,11 @@ def asks_for_types() -> bool:
 class DebuggedTarget(ImageTarget, ABC):
     """The part of a Target that is the same for every debugger."""
 
-    types: Optional[TypesByEngine] = None
-
     def __init__(self, image: Source, machine: str) -> None:
         """`machine` is the debugger's, used if the image has none: it may be wrong if the debugger cannot open the
         program's file."""
         super().__init__(image)
         self.machine = self.machine or machine
-
-    def forget_types(self) -> None:
-        if self.types is not None:
-            self.types.forget()
 
     def threads(self) -> Sequence[ThreadInfo]:
         """Prefers a core's notes, which have more of its threads than a debugger; only the debugger has a live

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ..base.errors import ArenascopeError, UsageError
-from .elf.address_names import DEBUG_FOLDERS, AddressNames
-from .elf.elf_file import find_symbols, module_build_id, proven_files
+from .elf.address_names import DEBUG_FOLDERS
+from .elf.elf_file import find_symbols
 from .source import ImageTarget, Source
 from .target import Region, StructInfo, Symbol, ThreadInfo
 
 if TYPE_CHECKING:
-    from .debug_info_types import TypeSource
     from .types_by_engine import TypesByEngine
 
 EXPORTED = ("__curbrk",)
@@ -44,23 +44,17 @@ class ShellTarget(ImageTarget):
             *self._folders,
             *([sysroot + folder for folder in DEBUG_FOLDERS] if sysroot else []),
         ]
-        self._types: Optional[TypesByEngine] = None
         self._symbols: Optional[dict[str, Symbol]] = None
         self._regions: Optional[Sequence[Region]] = None
 
-    @property
-    def types(self) -> Optional[TypeSource]:
-        if self._types is None and self._reads_types:
-            from .types_by_engine import DEFAULT_BYTES, TypesByEngine  # needed by few commands
+    @cached_property
+    def types(self) -> Optional[TypesByEngine]:
+        if not self._reads_types:
+            return None
+        from .types_by_engine import DEFAULT_BYTES, TypesByEngine  # needed by few commands
 
-            *_, declared = self.symbols_from
-            self._types = TypesByEngine(self, self.debug_folders, None if declared else DEFAULT_BYTES)
-        return self._types
-
-    def forget_types(self) -> None:
-        if self._types is not None:
-            self._types.forget()
-        self._types = None
+        *_, declared = self.symbols_from
+        return TypesByEngine(self, self.debug_folders, None if declared else DEFAULT_BYTES)
 
     def regions(self) -> Sequence[Region]:
         if self._regions is None:
@@ -85,7 +79,7 @@ class ShellTarget(ImageTarget):
             name = os.path.basename(region.path)
             if not (name.startswith(("libc.so", "libc-2.")) or region is self._program()):
                 continue
-            symbols = self._symbols_of(region, module_build_id(self.read, region.start))
+            symbols = self._symbols_of(region)
             if "main_arena" in symbols:
                 return symbols
             best = best or symbols
@@ -94,17 +88,16 @@ class ShellTarget(ImageTarget):
     def _program(self) -> Optional[Region]:
         return next((region for region in self.regions() if region.is_file), None)
 
-    def _symbols_of(self, region: Region, build_id: Optional[str]) -> dict[str, Symbol]:
-        if build_id is None:
-            return {}
+    def _symbols_of(self, region: Region) -> dict[str, Symbol]:
         wanted = WANTED if self._use_symbols else EXPORTED
-        for file in proven_files(AddressNames.symbol_files(self, region, build_id), build_id):
+        for file in self._files(region):
             bias = region.start - file.first_address
             try:
                 symbols = find_symbols(file, wanted)
             except ArenascopeError:
                 continue
             if symbols:
+                build_id = file.build_id()
                 return {name: Symbol(entries[0].value + bias, build_id) for name, entries in symbols.items()}
         return {}
 

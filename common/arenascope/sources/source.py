@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import Callable, Iterator, Mapping, Optional, Sequence, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ..base.model import OTHER_FILES, Statement
 from ..base.printable import first_few
@@ -23,6 +24,9 @@ from .target import (
     Target,
     ThreadInfo,
 )
+
+if TYPE_CHECKING:
+    from .types_by_engine import TypesByEngine
 
 AnySource = TypeVar("AnySource", bound="Source")
 Pieces = Callable[[int, int], Optional[Sequence[MemoryPiece]]]
@@ -118,8 +122,14 @@ class ImageTarget(AddressNames):
         self.stop_if_asked: Callable[[], None] = lambda: None
         self.memory_tid = image.memory_tid
 
-    def forget_types(self) -> None:
+    @cached_property
+    def types(self) -> Optional[TypesByEngine]:
         """As in Target."""
+        return None
+
+    def forget_types(self) -> None:
+        if self.types is not None:
+            self.types.forget()
 
     def close(self) -> None:
         """Closes the image; nothing can be read from then on."""

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from contextlib import suppress
 from functools import cached_property
-from typing import Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, get_args
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence, get_args
 
 from ..base.errors import ArenascopeError, MemoryReadError
 from ..engine import NOTHING, EngineImage, EngineTypes, TypesAnswer, TypesQuestion
@@ -28,7 +28,10 @@ from .debug_info_types import (
 from .elf.address_names import NamedSymbol
 from .elf.demangle import demangle
 from .elf.elf_file import INFORMATION, downloads, module_build_id, proven_files
-from .target import ByteOrder, MemoryPiece, Region, RegisterSets, SymbolPlace, ThreadInfo
+from .target import MemoryPiece, Region
+
+if TYPE_CHECKING:
+    from .source import ImageTarget
 
 THREADS = 200
 """At most so many threads are asked for their variables."""
@@ -49,40 +52,6 @@ FORMS: Sequence[Form] = get_args(Form)
 LANGUAGES = ("", "c", "c++", "rust")
 
 
-class DescribedTarget(Protocol):
-    """A Target as far as types need one."""
-
-    sysroot: Optional[str]
-    pointer_size: int
-    byte_order: ByteOrder
-
-    def stop_if_asked(self) -> None: ...
-
-    def regions(self) -> Sequence[Region]: ...
-
-    def pieces(self, start: int, end: int) -> Optional[Sequence[MemoryPiece]]: ...
-
-    def threads(self) -> Sequence[ThreadInfo]: ...
-
-    def register_sets(self) -> Sequence[RegisterSets]: ...
-
-    def read(self, address: int, size: int) -> bytes: ...
-
-    def programs(self) -> list[Sequence[Region]]: ...
-
-    def symbol_files(self, region: Region, build_id: str) -> Sequence[str]: ...
-
-    def own_files(self, region: Region) -> Sequence[str]: ...
-
-    def loaded_build_id(self, region: Region) -> Optional[str]: ...
-
-    def symbol_at(self, address: int) -> Optional[NamedSymbol]: ...
-
-    def own_name(self, address: int) -> Optional[SymbolPlace]: ...
-
-    def thread_symbols(self) -> list[tuple[int, NamedSymbol]]: ...
-
-
 class _Module(NamedTuple):
     """A module, and how much debug information its files have."""
 
@@ -96,7 +65,7 @@ class _Module(NamedTuple):
 class TypesByEngine:
     """The types of a core or a process."""
 
-    def __init__(self, target: DescribedTarget, folders: Sequence[str], most: Optional[int] = DEFAULT_BYTES) -> None:
+    def __init__(self, target: ImageTarget, folders: Sequence[str], most: Optional[int] = DEFAULT_BYTES) -> None:
         """`folders` have separate debug files; with more than `most` bytes of debug information it answers nothing;
         None: no limit."""
         self._target, self._folders, self._most = target, folders, most

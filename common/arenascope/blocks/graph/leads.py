@@ -142,12 +142,6 @@ def _by_block(leads: Sequence[Lead], numbers: Sequence[int]) -> dict[int, list[i
     return found
 
 
-FIELDS = 3
-"""Of a way to a block, in a row of such: the block, the owner, the block before it or NOBODY."""
-Ways = array
-"""Such rows, one after the other."""
-
-
 class Lead(NamedTuple):
     """A pointer that an owner has."""
 

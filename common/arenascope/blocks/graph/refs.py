@@ -41,7 +41,7 @@ WHOLE = ("tagged", "shifted")
 """The upper 16 bits are a count or a tag (boost::lockfree), or the lower ones are."""
 ALIKE = "inside"
 """No other writing: the offset inside a block is that of all blocks of its size."""
-UNALIGNED, RELATIVE = "unaligned", "relative"
+RELATIVE = "relative"
 TAGS = 16
 """Tags in the low bits stay below malloc's alignment."""
 FAR = 4096

@@ -471,7 +471,7 @@ def _status(context: Context, reply: Answer) -> int:
     if session is None:
         return reply.status
     known = {each.id for each in reply.problems}
-    located = session.so_far.located
+    located = session.located if session.has_read("located") else None
     for note in located.notes if located is not None else ():
         door.notice(printable(f"note: {note}\n"))
     strange = session.other_files() if located is not None and located.other_file else None
@@ -484,7 +484,7 @@ def document_of(command: Command, context: Context, reply: Answer) -> Document:
     door, session = context.door, context.opened
     # everything was read: the document has the time for which the process stood still
     door.release()
-    located = session.so_far.located if session is not None else None
+    located = session.located if session is not None and session.has_read("located") else None
     document = reply.document
     document.within(
         envelope(

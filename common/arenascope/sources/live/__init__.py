@@ -6,8 +6,8 @@ detaches what a tracer has traced, and where it stopped the process by SIGSTOP, 
 starts again; a hold that ended too early is never shown. A process can notice time, and EINTR from the calls that
 signal(7) lists as not restarted after a stop.
 
-`short_hold.py` shortens a hold: the places of listed chunks are found while the process runs, and read again, page by
-page, while it is held. What was not kept is never read late: the look begins anew.
+`kept_process.py` keeps what is read while the process is held, and answers from it once it runs on. What was not kept
+is never read late: the look begins anew.
 
 `thread_calls.py` lets single threads run, and `injection.py` makes one call a function. A thread is made to call only
 where it can be put back: no shadow stack, no seccomp filter, no restartable sequence, not at a signal's delivery, in
