@@ -401,6 +401,43 @@ class FollowedLists(NamedTuple):
     """What ended it."""
 
 
+Numbers = tuple[int, ...]
+
+
+class HolderGround(NamedTuple):
+    """Where containers are looked for: see `Ground` in bodies.rs."""
+
+    flags: array[int]
+    """Of each kind."""
+    fronts: array[int]
+    mapped: array[int]
+    fixed: array[int]
+    """(start, bytes, whether it is a stack)."""
+    known: array[int]
+    """(start, bytes, kind)."""
+    code: Sequence[Span]
+    rules: Sequence[int]
+    """low, high, skew, mask, the program."""
+
+
+class FoundBodies(NamedTuple):
+    """Blocks that containers hold, as kinds from the first number on that was not given."""
+
+    kinds: Sequence[Numbers]
+    """(form, whether it is certain, owner)."""
+    names: Sequence[Numbers]
+    """(of, part, number): a variable, or a part of what another name is for."""
+    plain: Sequence[Numbers]
+    """(where it leads, where it lies, where its holder begins, the holder's kind) of each pointer that is in
+    no container."""
+    objects: memoryview
+    """How many objects of each kind were looked through."""
+    asked: memoryview
+    """The managers of which nothing was known."""
+    ended: Optional[KeyboardInterrupt]
+    """What ended it."""
+
+
 class EngineImage(_Owned):
     """What the engine knows of one image: its memory, its live blocks, which words can hold no pointers."""
 
@@ -654,6 +691,28 @@ class EngineImage(_Owned):
         )
         self._run("contents", *arguments, meter=meter, size=self.count, at_once=FEW_STEPS)
         return given.view("B")
+
+    def bodies(self, kinds: array[int], ground: HolderGround, managers: Mapping[int, int], meter: Meter) -> FoundBodies:
+        """Names blocks by the containers that hold them: `kinds`, which has a number for each block, gets new ones.
+        `managers`: what symbols say of functions. All numbers are those of bodies.rs."""
+        import ctypes
+
+        call, given = _Call(), _Given(5)
+        known = array("Q", [number for each in sorted(managers.items()) for number in each])
+        tables = [call.table(each) for each in (kinds, ground.flags, ground.fronts, ground.mapped)]
+        tables += [call.table(each, len(each) // 3) for each in (ground.fixed, ground.known)]
+        tables += [call.spans(ground.code), call.table(known, len(managers))]
+        tables.append(ctypes.byref((ctypes.c_uint64 * len(ground.rules))(*ground.rules)))
+        ended = None
+        try:
+            self._run("bodies", *tables, CONTROL, given.argument, size=self.count, meter=meter, at_once=FEW_STEPS)
+        except KeyboardInterrupt as interrupt:
+            ended = interrupt
+        rows = zip((24, 24, 32), ("=3Q", "=3Q", "=4Q"))
+        found_kinds, names, plain = (
+            list(struct.iter_unpack(form, given.view("B", size, at=at))) for at, (size, form) in enumerate(rows)
+        )
+        return FoundBodies(found_kinds, names, plain, given.view("Q", at=3), given.view("Q", at=4), ended)
 
     def beginning_with(self, ranges: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int, int]]:
         """(word, block, step) of the blocks whose first word lies in one of these, which are in order. `step` is how

@@ -8,6 +8,7 @@
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 pub mod blocks;
+pub mod bodies;
 #[cfg(feature = "broken")]
 mod broken;
 pub mod contents;
@@ -32,6 +33,7 @@ use std::alloc::Layout;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use crate::blocks::{Blocks, Mapped};
+use crate::bodies::Bodies;
 use crate::contents::Ground;
 use crate::dominators::Dominators;
 use crate::failure::{Control, Failure, Result};
@@ -588,6 +590,53 @@ pub unsafe extern "C" fn arenascope_contents(
         let ground = Ground { image, blocks, low, high, data: data.of(), little };
         *to = Given::of(contents::contents(&ground, told.of(), threads as usize, control)?);
         Ok(())
+    })
+}
+
+/// Blocks by what holds them: see `bodies::Ground`. `kinds` has each block's (of 32 bits) and gets new ones, also if the
+/// call is ended; `rules` are low, high, skew, mask and the program. Gives `BodyKind`, `Name`, `Plain`, the counts of
+/// objects (of 64 bits), and the managers that were asked for.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_bodies(
+    engine: &Engine,
+    kinds: &Table,
+    flags: &Table,
+    fronts: &Table,
+    mapped: &Table,
+    fixed: &Table,
+    known: &Table,
+    code: &Table,
+    managers: &Table,
+    rules: &[u64; 5],
+    control: &Control,
+    to: &mut [Given; 5],
+) -> i32 {
+    guarded(|| {
+        let Engine { image, blocks, .. } = engine;
+        let (flags, fronts, mapped, fixed) = (flags.of(), fronts.of(), mapped.of(), fixed.of());
+        let (known, code, managers) = (known.of(), code.of(), managers.of());
+        let [low, high, skew, mask, program] = *rules;
+        let program = program as u32;
+        let ground = bodies::Ground {
+            image,
+            blocks,
+            flags,
+            fronts,
+            mapped,
+            fixed,
+            known,
+            code,
+            managers,
+            low,
+            high,
+            skew,
+            mask,
+            program,
+        };
+        let (found, ended) = bodies::bodies(&ground, kinds.of_mut(), control);
+        let Bodies { kinds, names, plain, objects, asked } = found;
+        *to = [Given::of(kinds), Given::of(names), Given::of(plain), Given::of(objects), Given::of(asked)];
+        ended
     })
 }
 

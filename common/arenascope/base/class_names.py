@@ -35,7 +35,7 @@ BODY = " body"
 LIBRARIES_BODIES = re.compile(
     r"(std::(string|u16string|u32string|wstring|vector|deque|function)|Vec|Vec<u8> or String) body"
 )
-"""Bodies that are recognised by containers' words (containers.py). Any other body is known only by what points to
+"""Bodies that are recognised by containers' words (named_by_holders.py). Any other body is known only by what points to
 it."""
 
 

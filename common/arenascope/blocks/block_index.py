@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from itertools import compress, groupby
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
@@ -14,9 +14,8 @@ from ..base.model import ArenaHeader, ChunkRun, Gap, Heap, Kind, MmappedBlock
 from ..glibc.chunk import masked
 from ..glibc.sweep import blocks, free_chunks
 from ..session.session import Session
-from ..sources.target import Span
 from .recognise.all_recognisers import NONE, Catalogue
-from .recognise.module_memory import PAGE_SHIFT, MemoryPages
+from .recognise.module_memory import MemoryPages
 
 if TYPE_CHECKING:
     from .graph.blocks import LiveBlocks
@@ -127,6 +126,11 @@ class NamedLiveBlocks:
 WEAK = ("size", "zeros", "pointers", "text")
 
 
+def is_weak(kind: Kind) -> bool:
+    """Whether holders may tell more of such blocks."""
+    return kind.kind in WEAK or (kind.kind == "node" and not kind.certain)
+
+
 class IndexedBlock(NamedTuple):
     """A block, or what it is for."""
 
@@ -145,21 +149,20 @@ class Index:
         self, session: Session, catalogue: Catalogue, blocks: LiveBlocks, kinds: array[int], names: list[Kind]
     ) -> None:
         """`kinds` has each block's, by its number among `names`."""
-        self._session, self._ground = session, catalogue.ground
         self.front, self.fronts = catalogue.front, catalogue.front_sizes
         """How far into a block pointers may lead, past what the program has in front."""
-        self._blocks, self._starts = blocks, blocks.starts
+        self._blocks, self.starts = blocks, blocks.starts
         self.kinds, self.names = kinds, names
-        self._low, self._high = catalogue.low, catalogue.high
+        self.low, self.high = catalogue.low, catalogue.high
         self._word = session.layout.word
         self._weak = bytearray()
         """Of each kind, by its number: whether holders may tell more."""
-        self._mapped = {block.chunk + session.layout.header for block in session.mmapped}
+        self.mapped = {block.chunk + session.layout.header for block in session.mmapped}
         self.words = MemoryPages(session.memory).words
 
     def _number(self, user: int) -> int:
-        number = bisect_left(self._starts, user)
-        return number if number < len(self._starts) and self._starts[number] == user else NONE
+        number = bisect_left(self.starts, user)
+        return number if number < len(self.starts) and self.starts[number] == user else NONE
 
     def _find(self, user: int) -> tuple[int, int]:
         """The block that begins there, or so far before it, in front of what it is for."""
@@ -171,7 +174,7 @@ class Index:
         return number, 0
 
     def _usable(self, number: int) -> int:
-        return self._usable_between(self._starts[number], self._blocks.ends[number])
+        return self._usable_between(self.starts[number], self._blocks.ends[number])
 
     def _usable_between(self, start: int, end: int) -> int:
         return end - start + 1 & -self._word
@@ -193,13 +196,13 @@ class Index:
     def of_kinds(self, kinds: set[int]) -> Iterator[Known]:
         """The blocks that are of one of these, in address order, without those served by mmap."""
         for user, usable, kind in zip(*self.rows_of(kinds), filter(kinds.__contains__, self.kinds)):
-            if user not in self._mapped:
+            if user not in self.mapped:
                 yield user, usable, kind
 
     def rows_of(self, kinds: set[int]) -> tuple[array[int], array[int]]:
         """Where all blocks of these kinds begin, in order, and what is usable of each."""
         chosen = bytearray(map(kinds.__contains__, self.kinds))
-        starts, ends = (array("Q", compress(each, chosen)) for each in (self._starts, self._blocks.ends))
+        starts, ends = (array("Q", compress(each, chosen)) for each in (self.starts, self._blocks.ends))
         return starts, array("Q", map(self._usable_between, starts, ends))
 
     def counts(self) -> Counter[int]:
@@ -209,37 +212,16 @@ class Index:
     def pointers(self, user: int, size: int) -> Iterator[tuple[int, int]]:
         """(offset, word) of the words there that may lead to blocks."""
         for at, word in enumerate(self.words(user, size // self._word) or ()):
-            if self._low <= word < self._high and not word % self._word:
+            if self.low <= word < self.high and not word % self._word:
                 yield at * self._word, word
 
     def is_weak(self, kind: int) -> bool:
         if kind == NONE:
             return False
         while kind >= len(self._weak):
-            told = self.names[len(self._weak)]
-            self._weak.append(told.kind in WEAK or (told.kind == "node" and not told.certain))
+            self._weak.append(is_weak(self.names[len(self._weak)]))
         return bool(self._weak[kind])
-
-    # what blocks/recognise/containers.py asks
 
     def usable(self, user: int) -> Optional[int]:
         number, front = self._find(user)
         return self._usable(number) - front if number != NONE and self.is_weak(self.kinds[number]) else None
-
-    def around(self, address: int) -> Optional[Span]:
-        number = bisect_right(self._starts, address) - 1
-        if number < 0 or not self.is_weak(self.kinds[number]):
-            return None
-        block = Span(self._starts[number], self._starts[number] + self._usable(number))
-        return block if address < block.end else None
-
-    def read(self, address: int, size: int) -> Optional[bytes]:
-        return self._session.memory.try_read(address, size)
-
-    def function(self, address: int) -> Optional[str]:
-        place = self._session.target.describe(address)
-        return place.name if place is not None and not place.in_file else None
-
-    def is_code(self, address: int) -> bool:
-        module = self._ground.modules.at(address) if address >> PAGE_SHIFT in self._ground.pages else None
-        return module is not None and any(each.executable and each.contains(address) for each in module.regions)

@@ -9,22 +9,20 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, deque
-from heapq import merge
-from operator import add
-from typing import Callable, Container, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from itertools import chain
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.class_names import APART
-from ..base.meter import Meter, Unseen
+from ..base.meter import Meter
 from ..base.model import POINTED, Kind
-from ..engine import EngineImage, fill
+from ..engine import EngineImage, FoundBodies, HolderGround, fill
 from ..glibc.mmapped import without
 from ..session.session import Session
 from ..sources.target import Region, Span, SymbolPlace, text_of
-from .block_index import WEAK, Index, Known
+from .block_index import WEAK, Index, Known, is_weak
 from .graph.blocks import FLAGS
 from .recognise.all_recognisers import EXACT, NONE, Catalogue, RuntimeKeeper
-from .recognise.containers import HASHED, LIST, POOL, TREE, ContainerBlock, Forms
-from .recognise.module_memory import fits
+from .recognise.containers import LIST, POOL, TREE
 from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, TO_KEYS, Python
 from .recognise.selection import Places, Selection
 
@@ -228,119 +226,19 @@ def _vague_blocks(index: Index, kinds: Sequence[Kind]) -> int:
     return sum(blocks for kind, blocks in counts.items() if kind != NONE and kinds[kind].kind in VAGUE)
 
 
-LARGEST = 64 << 10
-"""So much of a holder is looked through."""
-LINKS = {TREE: 4, LIST: 2, HASHED: 1}
-"""Words in front of what a node is for."""
-
-
-class Area(NamedTuple):
-    """Memory in which holders lie."""
-
-    start: int
-    bytes: int
-    name: Optional[str]
-    """None: that of the variable there. Empty: nobody's."""
-    single: bool = True
-    """One thing, in which every place has its meaning; in a list of them none has."""
-    links: int = 0
-    """So many bytes in front only link it to others."""
-    kind: int = NONE
-    """Its number, where it is an object."""
-
-
-class LookedAt(NamedTuple):
-    """An area, or a part of it."""
-
-    area: Area
-    start: int
-    """Where the words lie."""
-    words: Sequence[int]
-    likely: Sequence[int]
-    """The indices of those that may lead to blocks which holders can name."""
-
-
-Likely = Callable[[Sequence[int]], Sequence[int]]
-"""The indices of the words that may lead to a block."""
-
-
-class HolderWords:
-    """The words of what holds blocks."""
-
-    def __init__(
-        self, session: Session, engine: EngineImage, index: Index, kinds: Sequence[Kind], leads_inside: bool
-    ) -> None:
-        """`leads_inside`: pointers may lead there, and not to beginnings of blocks alone."""
-        self._session, self._engine, self._index, self._kinds = session, engine, index, kinds
-        self._leads_inside = leads_inside
-
-    def of(
-        self, kinds: set[int], meter: Meter, barren: Container[int] = (), declared: Iterable[Known] = ()
-    ) -> Iterator[tuple[int, Optional[LookedAt]]]:
-        """For each block of these kinds its kind's number and what follows its links; None where no word leads to a
-        block that can be named. None of a kind that turns out to be `barren`."""
-        areas = [self._area(*known) for known in merge(self._index.of_kinds(kinds), declared)]
-        for area, likely in zip(areas, self.likely(areas, meter)):
-            if area.kind not in barren:
-                yield area.kind, self._looked_at(area, likely) if likely else None
-
-    def _area(self, user: int, usable: int, number: int) -> Area:
-        name = self._kinds[number].name
-        links = LINKS.get(name, 0) * self._session.layout.word
-        return Area(user, min(usable, LARGEST), name, not name.endswith("[]"), links=links, kind=number)
-
-    def _looked_at(self, area: Area, likely: Sequence[int]) -> LookedAt:
-        start, word = area.start + area.links, self._session.layout.word
-        return LookedAt(area, start, self._index.words(start, (area.bytes - area.links) // word) or (), likely)
-
-    def likely(self, areas: Sequence[Area], meter: Meter) -> Iterator[list[int]]:
-        """Of each area the indices of words, after its links, that lead to blocks which holders can name."""
-        weak = {number for number in range(len(self._kinds)) if self._index.is_weak(number)}
-        (starts, usables), word = _rows(self._index, weak, self._index.fronts), self._session.layout.word
-        ends = array("Q", map(add, starts, usables)) if self._leads_inside else starts
-        table = self._engine.beside(starts, ends, usables)
-        spans = [Span(each.start + each.links, each.start + max(each.bytes, each.links)) for each in areas]
-        hits = ((span, address) for address, value, _, span in table.pointers(spans, meter) if not value % word)
-        following = next(hits, None)
-        for number, span in enumerate(spans):
-            likely = []
-            while following is not None and following[0] == number:
-                likely.append((following[1] - span.start) // word)
-                following = next(hits, None)
-            yield likely
-
-
 DATA = Kind("ArrayBuffer data", "holder", how="its v8::BackingStore, and the length there")
 
 
-class BlockPointer(NamedTuple):
-    """A member that points to a block."""
-
-    place: int
-    """Of the pointer among the object's words."""
-    length: int
-    """Of the bytes."""
-    kind: Kind
-
-
-BUFFER_START = BlockPointer(0, 1, DATA)
-"""Where v8::internal::BackingStore begins: buffer_start_, byte_length_, max_byte_length_."""
-MEMBERS: Mapping[str, BlockPointer] = {
-    "v8::BackingStore": BUFFER_START,
-    "v8::internal::BackingStore": BUFFER_START,
-}
-
-
-def kept_by_member(class_name: Optional[str], words: Sequence[int]) -> Optional[BlockPointer]:
-    """The member of an object that points to a block, if its class is known here."""
-    member = MEMBERS.get(class_name or "")
-    return member if member is not None and len(words) > max(member.place, member.length) else None
-
-
-ELEMENTS = 1 << 20
-"""So much of what a container has is looked through."""
-LONGEST_FORM = 16
-"""Words of a container: one may lie across the end of what is read at once."""
+# as in bodies.rs: what is told of kinds, of the program, of functions; names, and parts of what they are for
+WEAK_KIND, HOLDER_KIND, PLAIN_KIND, CONTROL_KIND, NODE_KIND = 1, 2, 4, 8, 16
+SINGLE_KIND, MEMBER_KIND, APART_KIND, APART_MEMBER, LINKS_SHIFT = 32, 64, 128, 256, 16
+OF_CPLUSPLUS, OF_RUST, MAY_HAVE_LIBCXX = 1, 2, 4
+NO_MANAGER, MANAGER, NAMELESS = 0, 1, 2
+NOBODY, FIRST_NAME = (1 << 64) - 1, 1 << 32
+ON_A_STACK = FIRST_NAME - 1
+VARIABLE, BEHIND = 0, 1
+MEMBERS = ("v8::BackingStore", "v8::internal::BackingStore")
+"""Classes whose objects begin with a pointer to a block and how many bytes that has: buffer_start_, byte_length_."""
 GLOBALS = 64 << 20
 """So much of a module's data."""
 STACK = 1 << 20
@@ -353,15 +251,31 @@ SELDOM = 8
 _SHARED = re.compile(re.escape(APART).replace(r"\{\}", "(.+)"))
 HOLDERS = ("c++", "control", "gobject", "node")
 PLAIN = ("size", "pointers")
-LARGEST_PLAIN, TRIED = 4 << 10, 1 << 12
-"""So much of a block of which nothing is known, and so many of a size, where none of these has a container."""
-ALIKE, OF_LIKELY = 8, 2 / 3
-"""Containers that do not prove themselves are believed where so many blocks of a size have one at the same place, and
-so many of those that have a pointer there."""
-
-
-Plain = tuple[int, Area, int]
-"""Where a pointer leads, where it lies, and its own address."""
+HASHED = "std::unordered_map node"
+LINKS = {TREE: 4, LIST: 2, HASHED: 1}
+"""Words in front of what a node is for."""
+BODIES = (
+    ("stdio buffer", "holder"),
+    ("Vec<u8> or String body", "string"),
+    ("Vec body", "vector"),
+    ("std::string body", "string"),
+    ("std::u16string body", "string"),
+    ("std::wstring body", "string"),
+    ("std::vector body", "vector"),
+    ("std::deque body", "vector"),
+    ("std::unordered_map buckets", "node"),
+    (HASHED, "node"),
+    (TREE, "node"),
+    (LIST, "node"),
+    ("HashMap or HashSet table", "holder"),
+    (POOL, "holder"),
+    ("std::function body", "holder"),
+)
+"""What bodies are called, and their kinds, in the order of bodies.rs."""
+MEMBER, APART_OBJECT = 15, 16
+"""What a member points to, and the object of a control block that stands apart from it, come after these."""
+MANAGES = "_M_manager"
+"""What copies and destroys a std::function's body is called so in each class that makes one."""
 
 
 def of_libstdcxx(variable: Optional[SymbolPlace]) -> bool:
@@ -369,58 +283,37 @@ def of_libstdcxx(variable: Optional[SymbolPlace]) -> bool:
     return variable is not None and (variable.name.startswith("libstdc++.so") or "emergency_pool" in variable.name)
 
 
-def _likely_in(session: Session, catalogue: Catalogue, leads_inside: bool) -> Likely:
-    low, high = catalogue.low, catalogue.high
-    # where what blocks are for begins after a header, or pointers lead to what comes first of two things in it
-    skew, mask = 0, session.layout.word - 1
-    if not leads_inside:
-        skew, mask = session.layout.first_aligned(0) + session.layout.header, session.layout.mask
-    return lambda words: [at for at, word in enumerate(words) if low <= word < high and not (word - skew) & mask]
+def _flags(kind: Kind) -> int:
+    """What the engine has to know of a kind."""
+    apart = _SHARED.fullmatch(kind.name) if kind.kind == "control" else None
+    told = {
+        WEAK_KIND: is_weak(kind),
+        HOLDER_KIND: kind.kind in HOLDERS,
+        PLAIN_KIND: kind.kind in PLAIN,
+        CONTROL_KIND: kind.kind == "control",
+        NODE_KIND: kind.kind == "node",
+        SINGLE_KIND: not kind.name.endswith("[]"),
+        MEMBER_KIND: kind.name in MEMBERS,
+        APART_KIND: apart is not None,
+        APART_MEMBER: apart is not None and apart[1] in MEMBERS,
+    }
+    return sum(flag for flag, holds in told.items() if holds) | LINKS.get(kind.name, 0) << LINKS_SHIFT
 
 
 class HolderPass:
-    """The pass itself: each area is looked through once, and what it names may hold others."""
+    """The pass itself: the engine looks into holders, and here their bodies get names."""
 
     def __init__(self, session: Session, catalogue: Catalogue, engine: EngineImage, index: Index) -> None:
-        ground = catalogue.ground
-        self._session = session
-        self._catalogue = catalogue
-        self._engine = engine
-        self._ground = ground
+        self._session, self._catalogue, self._engine = session, catalogue, engine
         self._index, self._kinds = index, index.names
         self._word = session.layout.word
-        self._bytes = sum(heap.bytes for each in session.heaps.values() for heap in each)
-        classes = any(kind.kind in ("c++", "control") for kind in index.names) or ground.has_cplusplus
-        self._forms = Forms(
-            self._index,
-            self._word,
-            big=session.memory.byte_order == "big",
-            classes=classes,
-            rust=not classes and ground.has_rust,
-            libcxx=ground.may_have_libcxx,
-        )
-        self._leads_inside = catalogue.has_fronts or self._forms.leads_inside
-        self._likely = _likely_in(session, catalogue, self._leads_inside)
-        self._holders = HolderWords(session, engine, index, index.names, self._leads_inside)
-        self._left: deque[Area] = deque()
-        self._plain: list[Plain] = []
+        self._plain: Sequence[tuple[int, ...]] = ()
         """Pointers that are in no container: what they name comes last, as it is a guess."""
         self._names: dict[int, Optional[str]] = {}
         self._objects_of: Counter[int] = Counter()
-        self._numbers: dict[tuple[str, bool, Optional[str]], int] = {}
-        """Of bodies' kinds, by name, whether it is certain, and owner."""
 
     def run(self, declared: Sequence[Known]) -> None:
-        holders = {at for at, kind in enumerate(self._kinds) if kind.kind in HOLDERS}
-        self._look_into_fixed()
-        with self._session.meter("looking into holders", self._bytes) as meter:
-            for number, looked_at in self._holders.of(holders, meter, declared=declared):
-                self._objects_of[number] += 1
-                if looked_at is not None:
-                    self._look_at(looked_at)
-                    self._follow()
-        if self._forms.has_containers:
-            self._look_into_plain()
+        self._look_into_holders(declared)
         for keeper in self._catalogue.keepers:
             for user, kind in name_bodies(self._session, self._engine, self._index, keeper, self._kinds):
                 self._index.put(user, self._number(kind))
@@ -433,37 +326,64 @@ class HolderPass:
         for user, kind in name_by_ways(self._index, self._kinds, self._ways()):
             self._index.put(user, self._number(kind))
 
-    def _follow(self) -> None:
-        while self._left:
-            self._look(self._left.popleft())
+    def _look_into_holders(self, declared: Sequence[Known]) -> None:
+        ground, managers, count = self._ground(declared), dict[int, int](), len(self._index.kinds)
+        while True:
+            kinds = array("i", self._index.kinds)
+            with self._session.meter("looking into holders", count) as meter:
+                found = self._engine.bodies(kinds, ground, managers, meter)
+            if found.ended is not None or not found.asked:
+                break
+            managers.update((each, self._manager(each)) for each in found.asked)
+        self._take(found, kinds)
+        if found.ended is not None:
+            raise found.ended
 
-    def _look_into_fixed(self) -> None:
-        areas = [*self._fixed()]
-        parts = [
-            area._replace(start=start, bytes=min(LARGEST, area.start + area.bytes - start))
-            for area in areas
-            for start in range(area.start, area.start + area.bytes, LARGEST)
-        ]
-        for area, likely in zip(parts, self._holders.likely(parts, Unseen())):
-            if likely:
-                words = self._index.words(area.start, area.bytes // self._word + LONGEST_FORM)
-                words = words or self._index.words(area.start, area.bytes // self._word) or ()
-                # a damaged file's header can claim what cannot be read
-                self._look_at(LookedAt(area, area.start, words, [at for at in likely if at < len(words)]))
-                self._follow()
+    def _manager(self, address: int) -> int:
+        """What a symbol says of a function that may manage a std::function's body."""
+        place = self._session.target.describe(address)
+        if place is None or place.in_file:
+            return NAMELESS
+        return MANAGER if MANAGES in place.name else NO_MANAGER
 
-    def _fixed(self) -> Iterator[Area]:
-        """Variables of modules, and what lies on stacks."""
+    def _ground(self, declared: Sequence[Known]) -> HolderGround:
+        catalogue, index, layout = self._catalogue, self._index, self._session.layout
+        ground = catalogue.ground
+        classes = any(kind.kind in ("c++", "control") for kind in self._kinds) or ground.has_cplusplus
+        rust = not classes and ground.has_rust
+        program = OF_CPLUSPLUS if classes else OF_RUST if rust else 0
+        program |= MAY_HAVE_LIBCXX if ground.may_have_libcxx else 0
+        # where what blocks are for begins after a header, or pointers lead to what comes first of two things in it
+        skew, mask = 0, self._word - 1
+        if not (catalogue.has_fronts or rust):
+            skew, mask = layout.first_aligned(0) + layout.header, layout.mask
+        code = sorted(
+            Span(each.start, each.end)
+            for each in self._session.regions
+            if each.executable and ground.modules.at(each.start)
+        )
+        return HolderGround(
+            array("I", map(_flags, self._kinds)),
+            array("I", map(index.front, index.starts) if catalogue.has_fronts else ()),
+            array("Q", sorted(index.mapped)),
+            array("Q", chain.from_iterable(self._fixed())),
+            array("Q", chain.from_iterable(declared)),
+            sorted(Span(each.start, each.end) for each in code),
+            (index.low, index.high, skew, mask, program),
+        )
+
+    def _fixed(self) -> Iterator[tuple[int, int, bool]]:
+        """(start, bytes, whether it is a stack) of variables of modules, and of what lies on stacks."""
         ends = self._session.bss_ends
         bss = {each.start: each._replace(end=ends[each.start]) for each in self._session.regions if each.start in ends}
         # the break can go on where .bss ends
         heaps = sorted((heap.address, heap.end) for each in self._session.heaps.values() for heap in each)
-        for module in self._ground.modules.all:
+        for module in self._catalogue.ground.modules.all:
             last = module.regions[-1]
             for region in [*module.regions, *filter(None, [bss.get(last.end)])]:
                 if region.writable and region.present and not region.shared:
                     for start, end in without(region, heaps):
-                        yield Area(start, min(end - start, GLOBALS), None)
+                        yield start, min(end - start, GLOBALS), False
         threads = self._session.target_threads
         limit = min(STACK, STACKS // max(1, len(threads)))
         for thread in threads:
@@ -471,132 +391,71 @@ class HolderPass:
             within = [each for each in self._session.regions if pointer and each.contains(pointer)]
             if pointer and within:
                 start = pointer // self._word * self._word
-                yield Area(start, min(within[0].end - start, limit), "stack", False)
+                yield start, min(within[0].end - start, limit), True
 
-    def _look(self, area: Area) -> None:
-        end = area.start + area.bytes
-        for start in range(area.start + area.links, end, LARGEST):
-            words = self._index.words(start, min(LARGEST + LONGEST_FORM * self._word, end - start) // self._word)
-            if words:
-                self._look_at(LookedAt(area, start, words, self._likely(words)))
+    def _take(self, found: FoundBodies, kinds: array[int]) -> None:
+        """Gives the bodies their names."""
+        given = len(self._kinds)
+        shared = [_SHARED.fullmatch(kind.name) for kind in self._kinds]
+        texts: list[Optional[str]] = []
 
-    def _look_into_plain(self) -> None:
-        """Blocks of which nothing is known, as structs without a vtable are, for containers that prove themselves; for
-        others where many blocks of a size agree."""
-        kinds = {at for at, kind in enumerate(self._kinds) if kind.kind in PLAIN}
-        tried: Counter[int] = Counter()
-        barren: set[int] = set()
-        likely_at: Counter[tuple[int, int]] = Counter()
-        doubtful: dict[tuple[int, int, str], list[tuple[Area, ContainerBlock]]] = {}
-        fruitful: set[int] = set()
-        proven: set[int] = set()
-        """Structs that have a container which proves itself: another one in it is no older than that."""
-        proven_of: Counter[int] = Counter()
-        may_be_body, most = self._forms.may_be_body, LARGEST_PLAIN // self._word
-        with self._session.meter("looking into structs", self._bytes) as meter:
-            for number, looked_at in self._holders.of(kinds, meter, barren):
-                if number not in fruitful:
-                    tried[number] += 1
-                    if tried[number] > TRIED:
-                        barren.add(number)
-                if looked_at is None:
-                    continue
-                area, words = looked_at.area, looked_at.words[:most]
-                likely = [at for at in looked_at.likely if may_be_body(words, at)]
-                for body in self._forms.bodies(words, likely) if likely else ():
-                    place = area.bytes, body.offset
-                    likely_at[place] += 1
-                    if not body.name:
-                        continue
-                    fruitful.add(area.kind)
-                    holder = area._replace(name="", single=False, kind=NONE)
-                    if body.proven:
-                        proven_of[area.bytes] += area.start not in proven
-                        proven.add(area.start)
-                        self._take(holder, area.start, body)
-                        self._follow()
-                    else:
-                        doubtful.setdefault((*place, body.name), []).append((holder, body))
-        for (room, offset, _), bodies in doubtful.items():
-            agree = len(bodies) >= max(ALIKE, OF_LIKELY * likely_at[room, offset]) and proven_of[room] < ALIKE
-            for area, body in bodies:
-                if (agree or area.start in proven) and self._index.usable(body.user) is not None:
-                    self._take(area, area.start, body)
-                    self._follow()
+        def called(name: int) -> Optional[str]:
+            """What a name stands for: "Session+40", "g_sessions[]"; None: nobody."""
+            if name == NOBODY:
+                return None
+            if name >= FIRST_NAME:
+                return texts[name - FIRST_NAME]
+            if name == ON_A_STACK or name < given:
+                return "stack" if name == ON_A_STACK else self._kinds[name].name
+            form, _, owner = found.kinds[name - given]
+            apart = shared[owner] if form == APART_OBJECT else None
+            return apart[1] if apart is not None else BODIES[form][0]
 
-    def _look_at(self, looked_at: LookedAt) -> None:
-        area, start, words, likely = looked_at
-        if not likely:
-            return
-        member = kept_by_member(area.name, words) if area.kind != NONE else None
-        if member is not None:
-            # other forms would take a pointer, a length and how much room there is for a string
-            self._take_member(member, words)
-            likely = [at for at in likely if at != member.place]
-        for body in self._forms.bodies(words, likely):
-            if body.name:
-                self._take(area, start, body)
-            elif area.name is None or area.kind != NONE:
-                self._plain.append((body.user, area, start + body.offset))
-        if area.kind != NONE and self._kinds[area.kind].kind == "control":
-            self._name_what_is_shared(self._kinds[area.kind], [words[at] for at in self._likely(words)])
-
-    def _take(self, area: Area, start: int, body: ContainerBlock) -> None:
-        owner = self._owner(area, start + body.offset)
-        # the nodes of a hash table are as many as it says; of others the words alone tell
-        certain = body.kind in ("node", "holder") and body.sure
-        if body.name == POOL:
-            certain = of_libstdcxx(self._session.target.describe(start + body.offset))
-        known = self._index.kind(body.user) if not certain else NONE
-        if known != NONE and self._kinds[known].kind == "node":
-            return
-        told = body.name, certain, owner
-        number = self._numbers.get(told, NONE)
-        if number == NONE:
-            kind = Kind(body.name, body.kind, None, certain, how="its container's words", owner=owner)
-            number = self._numbers[told] = self._number(kind)
-        self._index.put(body.user, number)
-        if body.inside and body.name in LINKS:
-            links = LINKS[body.name] * self._word
-            self._left.append(Area(body.user, min(body.inside, ELEMENTS), body.name, links=links, kind=number))
-            self._objects_of[number] += 1
-        elif body.inside:
-            name = body.name if owner is None else f"{owner}[]"
-            self._left.append(Area(body.user + body.start, min(body.inside, ELEMENTS), name, False))
-
-    def _take_member(self, member: BlockPointer, words: Sequence[int]) -> None:
-        usable = self._index.usable(words[member.place])
-        # of none malloc gives a byte
-        if usable is not None and fits(max(1, words[member.length]), usable):
-            self._index.put(words[member.place], self._number(member.kind))
-
-    def _name_what_is_shared(self, kind: Kind, pointers: Sequence[int]) -> None:
-        """The object of a control block that stands apart from it, where that has no other pointer."""
-        shared = _SHARED.fullmatch(kind.name)
-        if shared is not None and len(pointers) == 1 and self._index.usable(pointers[0]) is not None:
-            number = self._number(Kind(shared[1], "c++", kind.module, True, how="its control block"))
-            block = self._index.block(pointers[0])
-            usable = block.usable if block is not None else 0
-            self._index.put(pointers[0], number)
-            self._objects_of[number] += 1
-            self._left.append(Area(pointers[0], min(usable, LARGEST), shared[1], kind=number))
+        for of, part, number in found.names:
+            if part == VARIABLE:
+                texts.append(self._variable(of))
+                continue
+            whole = called(of)
+            if part == BEHIND:
+                texts.append(f"{whole}+{number}")
+            else:
+                texts.append(f"{whole}[]" if whole is not None else BODIES[number][0])
+        numbers = list(range(given))
+        for form, certain, owner in found.kinds:
+            apart = shared[owner] if form == APART_OBJECT else None
+            if apart is not None:
+                kind = Kind(apart[1], "c++", self._kinds[owner].module, True, how="its control block")
+            elif form == MEMBER:
+                kind = DATA
+            else:
+                name, of_kind = BODIES[form]
+                sure = bool(certain) or (name == POOL and of_libstdcxx(self._session.target.describe(owner)))
+                whose = self._variable(owner) if name == POOL else called(owner)
+                kind = Kind(name, of_kind, None, sure, how="its container's words", owner=whose)
+            numbers.append(self._number(kind))
+        for at, count in enumerate(found.objects):
+            self._objects_of[numbers[at]] += count
+        self._plain = [(*row, numbers[kind] if kind != NOBODY else NONE) for *row, kind in found.plain]
+        # of what has no kind the number is -1, the last
+        numbers.append(NONE)
+        self._index.kinds[:] = array("i", map(numbers.__getitem__, kinds))
 
     def _name_plainly(self) -> None:
         """By objects first: a variable may hold the address of anything."""
-        places = Counter(self._at(area, address) for _, area, address in self._plain if area.kind != NONE)
+        places = Counter((kind, address - start) for _, address, start, kind in self._plain if kind != NONE)
         for objects in (True, False):
-            kinds = ("size", "zeros", "pointers") if objects else ("size",)
-            for user, area, address in self._plain:
-                if (area.kind != NONE) != objects:
+            weak = ("size", "zeros", "pointers") if objects else ("size",)
+            for user, address, start, kind in self._plain:
+                if (kind != NONE) != objects:
                     continue
                 # a member that is no pointer may have what was there before
-                if objects and places[self._at(area, address)] * SELDOM < self._objects_of[area.kind]:
+                if objects and places[kind, address - start] * SELDOM < self._objects_of[kind]:
                     continue
-                kind = self._index.kind(user)
-                if kind == NONE or self._kinds[kind].kind not in kinds:
+                known = self._index.block(user)
+                if known is None or known.kind == NONE or self._kinds[known.kind].kind not in weak:
                     continue
-                owner = self._owner(area, address)
-                if owner is not None and area.name is None and self._block_bytes(user) >= LARGE:
+                owner = self._owner(address, start, kind)
+                if owner is not None and not objects and known.usable >= LARGE:
                     owner = text_of(self._session.target.describe(address)) or owner
                 if owner is not None:
                     named = Kind(f"{owner} body", "holder", None, False, how=POINTED, owner=owner)
@@ -604,23 +463,18 @@ class HolderPass:
 
     def _ways(self) -> Iterator[VariablePath]:
         """What variables point to, and the name of each."""
-        for user, area, address in self._plain:
-            if area.name is None:
-                place = self._session.target.describe(address)
-                if place is not None:
-                    yield VariablePath(user, place.text, 1)
+        for user, address, _, kind in self._plain:
+            place = self._session.target.describe(address) if kind == NONE else None
+            if place is not None:
+                yield VariablePath(user, place.text, 1)
 
-    def _block_bytes(self, user: int) -> int:
-        block = self._index.block(user)
-        return block.usable if block is not None else 0
+    def _owner(self, address: int, start: int, kind: int) -> Optional[str]:
+        if kind == NONE:
+            return self._variable(address)
+        name = self._kinds[kind].name
+        return name if name.endswith("[]") else f"{name}+{address - start}"
 
-    def _at(self, area: Area, address: int) -> tuple[int, int]:
-        """A class, and a place in it."""
-        return area.kind, address - area.start
-
-    def _owner(self, area: Area, address: int) -> Optional[str]:
-        if area.name is not None:
-            return f"{area.name}+{address - area.start}" if area.single else area.name or None
+    def _variable(self, address: int) -> Optional[str]:
         if address not in self._names:
             # a variable is told by its symbol alone, and an array has as many places as elements
             variable = self._session.target.describe(address)

@@ -6,12 +6,12 @@ of what comes after them.
 1. A vtable in the first word: C++ objects, named as people write them (`cplusplus.py`, `base/class_names.py`). Certain.
 2. A type in the words where CPython or GObject has it (`python.py`, `gobject.py`). Certain.
 3. The structs of well-known programs, where these run. Certain, but for what says so.
-4. Links that lead back (`containers.py`). A guess.
+4. Links that lead back. A guess.
 5. What the contents look like (`contents.py`). Guesses, but for zeros.
 6. The size.
 
-Nothing overrides what is certain; what holders tell (`containers.py`) comes after all of it, and overrides guesses
-only.
+Nothing overrides what is certain; what holders tell (`named_by_holders.py`) comes after all of it, and overrides
+guesses only.
 """
 
 from __future__ import annotations
