@@ -22,6 +22,8 @@ NEAR = 0.05
 """Bytes are right that differ by no more."""
 ACCUSED = 0.05
 """Of the memory in use: more than this, and a service without a fault is accused wrongly."""
+NOBODY_ASKS = 1 << 16
+"""So few bytes are no accusation, however small the service is."""
 PROSE = {"text", "label", "how", "verdict", "evidence", "action", "cost", "not_when"}
 """Keys of what is written for people: a name in there is no name that a script finds."""
 ALSO = {
@@ -181,9 +183,9 @@ def ask(pid: int, command: str) -> dict[str, Any]:
     return document
 
 
-def report_names(service: Service) -> dict[str, Told]:
-    """What each command says of the service's fault."""
-    return {command: told(ask(service.pid, command), service.truth) for command in commands()}
+def report_names(service: Service, asked: Sequence[str] = COMMANDS) -> dict[str, Told]:
+    """What each of these commands says of the service's fault, if there is such a command."""
+    return {command: told(ask(service.pid, command), service.truth) for command in commands() if command in asked}
 
 
 def told(document: Mapping[str, Any], truth: Truth) -> Told:
@@ -202,7 +204,7 @@ def told(document: Mapping[str, Any], truth: Truth) -> Told:
 def accused(document: Mapping[str, Any], used: int) -> list[Mapping[str, Any]]:
     """The rows that give a reason, and more bytes than a service without a fault may be accused of."""
     found = (row for row in rows(document) if not REASONS.isdisjoint(row.words))
-    return [row.record for row in found if any(each > ACCUSED * used for each in row.figures)]
+    return [row.record for row in found if any(each > max(ACCUSED * used, NOBODY_ASKS) for each in row.figures)]
 
 
 def rows(value: Any) -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """Prints what each command says of the fault of each service in fixtures/faults, as a table.
 
-    .venv/bin/python tests/faults/score.py [SERVICE ...] [--level O1] [--mended] [--rows]
+    .venv/bin/python tests/faults/score.py [SERVICE ...] [--ask waste] [--level O1] [--mended] [--rows]
 
 n: it names the container or the type at fault; b: with its bytes, within 5 %; r: with the reason. Of a service without
 a fault: how many rows accuse it of more than 5 % of its memory.
@@ -20,6 +20,7 @@ WORDS = ("named", "bytes", "reason")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("service", nargs="*", help="these alone")
+    parser.add_argument("--ask", metavar="COMMAND,...", default=",".join(commands()), help="these commands alone")
     parser.add_argument("--level", default="O2", help="of optimisation (O2)")
     parser.add_argument("--mended", action="store_true", help="without their faults: none of them may be accused")
     parser.add_argument("--rows", action="store_true", help="print the row that says most of each fault")
@@ -27,7 +28,7 @@ def main() -> None:
     unknown = set(options.service) - set(sources())
     if unknown:
         parser.error(f"no such service: {', '.join(sorted(unknown))}")
-    asked = commands()
+    asked = [each for each in commands() if each in options.ask.split(",")]
     sums: dict[str, Counter[str]] = {each: Counter() for each in COMMANDS}
     services = 0
     print(f"{'service':12}{'reason':17}{'MB':>7}  " + "".join(f"{each:12}" for each in asked))
@@ -49,7 +50,7 @@ def main() -> None:
                 shown = {command: each[0] if each else None for command, each in found.items()}
             else:
                 services += 1
-                said = report_names(service)
+                said = report_names(service, asked)
                 for command, each in said.items():
                     sums[command].update(word for word, right in zip(WORDS, each[:3]) if right)
                 print(line + "".join(f"{each.mark:12}" for each in said.values()), flush=True)

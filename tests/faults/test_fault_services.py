@@ -56,7 +56,7 @@ def case(name: str, level: str = "O2") -> object:
         name,
         level,
         id=".".join(filter(None, (name, level))),
-        marks=[pytest.mark.xdist_group("services"), *([] if cheap else [pytest.mark.full])],
+        marks=[pytest.mark.xdist_group(f"service {name}"), *([] if cheap else [pytest.mark.full])],
     )
 
 
@@ -91,7 +91,7 @@ def test_a_fault_costs_what_the_service_says(name: str, level: str) -> None:
 def test_a_fault_is_still_named(name: str, level: str) -> None:
     have(name)
     with Service(name, level) as service:
-        said = report_names(service)
+        said = report_names(service, [*SAID[name]])
     for command, mark in SAID[name].items():
         assert set(mark) <= set(said[command].mark), (command, said[command])
 
@@ -103,6 +103,16 @@ def test_no_service_without_a_fault_is_accused(name: str, level: str) -> None:
         assert service.truth.reason is None
         used = service.sums().used
         assert used > 5_000_000
+        for command in ACCUSING:
+            assert accused(ask(service.pid, command), used) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "level"), [case(name, optimised(name)) for name in sources() if name not in WITHOUT])
+def test_no_service_is_accused_once_it_is_mended(name: str, level: str) -> None:
+    have(name)
+    with Service(name, level, mended=True) as service:
+        used = service.sums().used
         for command in ACCUSING:
             assert accused(ask(service.pid, command), used) == []
 
