@@ -13,7 +13,7 @@ from ..engine import need_engine
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.screens.types import GUESS
-from ..present.shared_text.text import Column, Style, column_table, folded, next_lines, share
+from ..present.shared_text.text import Column, Style, column_table, count, folded, next_lines, share
 from ..session.resident import problems_of
 from .containers import missing_containers, note_text
 from .framework.arguments import RULES
@@ -106,7 +106,9 @@ def advice(row: WasteRow) -> Statement:
     figures = {"bytes": row.unused, "resident_bytes": row.resident, "containers": row.number}
     names = {"path": row.path}
     is_rust, is_library = row.type.startswith(IN_RUST), "<" in row.type or "::" in row.type
-    if row.reason == "emptied":
+    if row.reason == "destroyed-kept":
+        id = "drop-expired" if row.type.startswith(IN_RUST) else "drop-expired-or-apart"
+    elif row.reason == "emptied":
         id = "shrink-emptied" if is_rust else "swap-with-empty" if is_library else "free-emptied"
     else:
         id = "shrink-to-fit" if is_rust or is_library else "realloc-to-fit"
@@ -119,6 +121,9 @@ ADVICE = {
     "free-emptied": "free the array once it is empty, or `realloc` it to what is needed next",
     "shrink-to-fit": "reserve what is needed, not the most that may come; `shrink_to_fit()` (of hash tables also "
     "`rehash(0)`) once no more is added",
+    "drop-expired": "drop each `Weak` whose `strong_count()` is 0: it keeps the memory of a value that is gone",
+    "drop-expired-or-apart": "drop the `weak_ptr`s that have `expired()`; what `make_shared` made keeps the object's "
+    "memory for them, `shared_ptr<T>(new T)` only a control block",
     "realloc-to-fit": "allocate what is needed, not the most that may come; `realloc` once no more is added",
 }
 """By id."""
@@ -128,7 +133,7 @@ def advice_text(said: Statement) -> str:
     return ADVICE[said.id]
 
 
-WHY = {"unused-room": "unused room", "emptied": "emptied"}
+WHY = {"unused-room": "unused room", "emptied": "emptied", "destroyed-kept": "destroyed, kept"}
 """The reasons as the screen has them."""
 WORTH = 100
 """A finding of less than one such part of the live bytes needs no advice."""
@@ -178,6 +183,10 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
     guess = "" if row.certain else GUESS
     in_memory = "" if row.resident is None else f", {style.size(row.resident)} of it in memory"
     part = f"{share(row.unused, live)} of the live bytes{in_memory}"
+    if row.reason == "destroyed-kept":
+        weak = count(row.elements, "weak pointer")
+        keeps = "keeps" if row.elements == 1 else "keep"
+        return f"{row.path}: {number} are destroyed, and {weak} {keeps} their {style.size(row.room)}, {part}{guess}"
     if row.reason == "emptied":
         return f"{row.path}: {number} without elements keep {style.size(row.room)}, {part}{guess}"
     return f"{row.path}: {number} use {style.size(row.used)} of {style.size(row.room)}; the rest is {part}{guess}"
@@ -198,5 +207,7 @@ KINDS = (
 
 
 def _what(row: WasteRow) -> str:
+    if row.reason == "destroyed-kept":
+        return "object" if row.number == row.total == 1 else "objects"
     one = next((word for start, word in KINDS if row.type.startswith(start)), "container")
     return one if row.number == row.total == 1 else f"{one}s"

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use super::containers::forms::{Container, Library};
+use super::containers::forms::{places, Container, Library, COUNTED_IN_RUST};
 use super::containers::{libcxx, libstdcxx};
 use super::memory::Memory;
 use crate::failure::{push, Result};
@@ -25,6 +25,37 @@ pub const MOST_MEMBERS: u32 = 1 << 14;
 const FEW_POWERS: u64 = 2;
 /// An array of so many slots at most is taken apart.
 const UNROLLED: u64 = 16;
+
+/// What Rust's library wraps a value in, the members of which no program names.
+const WRAPPERS: [&str; 27] = [
+    "alloc::boxed::Box",
+    "alloc::rc::Rc",
+    "alloc::rc::RcBox",
+    "alloc::rc::RcInner",
+    "alloc::rc::Weak",
+    "alloc::string::String",
+    "alloc::sync::Arc",
+    "alloc::sync::ArcInner",
+    "alloc::sync::Weak",
+    "core::cell::Cell",
+    "core::cell::RefCell",
+    "core::cell::UnsafeCell",
+    "core::cell::once::OnceCell",
+    "core::mem::manually_drop::ManuallyDrop",
+    "core::mem::maybe_dangling::MaybeDangling",
+    "core::mem::maybe_uninit::MaybeUninit",
+    "core::option::Option",
+    "core::pin::Pin",
+    "core::ptr::non_null::NonNull",
+    "core::ptr::unique::Unique",
+    "core::sync::atomic::AtomicPtr",
+    "std::sync::lazy_lock::LazyLock",
+    "std::sync::mutex::Mutex",
+    "std::sync::once_lock::OnceLock",
+    "std::sync::poison::mutex::Mutex",
+    "std::sync::poison::rwlock::RwLock",
+    "std::sync::rwlock::RwLock",
+];
 
 /// What a pointer leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,6 +157,8 @@ pub struct FlatType {
     /// An array of unknown length at the end (T[]): its element's type, and its offset.
     pub flexible: Option<(TypeId, u64)>,
     pub flexible_label: Rc<str>,
+    /// Where what Rust's Rc and Arc point to counts who hold the value, and who know it.
+    pub counts: Option<[u64; 2]>,
 }
 
 impl FlatType {
@@ -144,6 +177,7 @@ impl FlatType {
             bits: Vec::new(),
             flexible: None,
             flexible_label: "".into(),
+            counts: None,
         }
     }
 
@@ -393,6 +427,16 @@ impl Place {
         let label = if begins { facts.name.clone() } else { add(&self.label) };
         Place { offset: self.offset.saturating_add(field.offset), step: add(&self.step), depth: self.depth + 1, label }
     }
+
+    /// The same of a member of `whole`, which may have no step of its own.
+    fn member_of(&self, whole: &Facts, field: &Field, facts: &Facts) -> Place {
+        let place = self.member(field, facts);
+        let template = whole.name.split('<').next().unwrap_or_default();
+        match whole.language == Language::Rust && WRAPPERS.contains(&template) {
+            true => Place { step: self.step.clone(), ..place },
+            false => place,
+        }
+    }
 }
 
 /// The layouts of one program's types, each made when it is asked for.
@@ -438,6 +482,10 @@ impl Layouts {
         let left = self.members_left.replace(MOST_MEMBERS);
         let at = Place { offset: 0, step: "".into(), depth, label: layout.name.clone() };
         self.put(&mut layout, of, &at)?;
+        let template = layout.name.split('<').next().unwrap_or_default();
+        if COUNTED_IN_RUST.contains(&template) {
+            layout.counts = places(&self.types, of, "", "strong weak")?;
+        }
         self.members_left.set(left);
         let made = Some(Rc::new(layout));
         self.known.borrow_mut().insert(of, made.clone());
@@ -498,7 +546,7 @@ impl Layouts {
                         let inner = self.types.facts(field.of)?;
                         // what would lie outside contradicts itself
                         if facts.size.checked_sub(inner.size).is_some_and(|most| field.offset <= most) {
-                            self.put(layout, field.of, &at.member(field, &inner))?;
+                            self.put(layout, field.of, &at.member_of(&facts, field, &inner))?;
                         }
                     }
                 }

@@ -455,6 +455,12 @@ impl<'a> Tracer<'a> {
         if look.is_array {
             return self.objects.scan_array(&look.layout, place, u64::from(claimed.elements), &at, found);
         }
+        if let Some([owners, _]) = look.layout.counts {
+            // where nobody holds the value it is destroyed, and only its memory is there
+            if self.memory.word(place.wrapping_add(owners)) == Some(0) {
+                return Ok(0);
+            }
+        }
         let bad = self.objects.scan(&look.layout, place, &at, 0, found)?;
         self.objects.flexible_elements(&look.layout, place, &at, found)?;
         Ok(bad)

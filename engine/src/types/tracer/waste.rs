@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::claims::Strength;
-use super::containers::forms::{Container, Room};
+use super::containers::forms::{Container, Room, SharedBlock};
 use super::counted::{arrays, CountedArray};
 use super::layouts::{Embedded, FlatType};
 use super::names::{NameForm, NONE};
@@ -28,6 +28,8 @@ pub enum Reason {
     UnusedRoom,
     /// Containers without elements keep their room.
     Emptied,
+    /// Objects are destroyed, and weak pointers keep their memory. Elements are these pointers.
+    DestroyedKept,
 }
 
 /// What is reached in one way, and not needed for one reason.
@@ -83,7 +85,11 @@ pub fn waste(known: &Known, present: Option<&Present>, control: &Control) -> Res
     visit.everything(control)?;
     let mut found = Vec::new();
     for place in &visit.places.all {
-        for (reason, sum) in [(Reason::UnusedRoom, place.sparse), (Reason::Emptied, place.emptied)] {
+        for (reason, sum) in [
+            (Reason::UnusedRoom, place.sparse),
+            (Reason::Emptied, place.emptied),
+            (Reason::DestroyedKept, place.destroyed),
+        ] {
             if sum.number > 0 {
                 push(&mut found, visit.row(place, reason, sum)?)?;
             }
@@ -145,6 +151,7 @@ struct Place {
     total: u64,
     sparse: Sum,
     emptied: Sum,
+    destroyed: Sum,
 }
 
 #[derive(Default)]
@@ -160,8 +167,8 @@ impl Places {
             Some(number) => *number,
             None => {
                 self.numbers.try_reserve(1)?;
-                let (sparse, emptied) = (Sum::default(), Sum::default());
-                push(&mut self.all, Place { pattern, step, name, total: 0, sparse, emptied })?;
+                let [sparse, emptied, destroyed] = [Sum::default(); 3];
+                push(&mut self.all, Place { pattern, step, name, total: 0, sparse, emptied, destroyed })?;
                 self.numbers.insert((pattern, step), self.all.len() - 1);
                 self.all.len() - 1
             }
@@ -233,9 +240,9 @@ impl Visit<'_> {
         Ok(self.has_any(&layout)?.then(|| Rc::new(Look { layout, front, is_array })))
     }
 
-    /// Whether objects of that type have containers in them, or arrays that the program counts.
+    /// Whether objects of that type have containers in them, arrays that the program counts, or counts of owners.
     fn has_any(&mut self, layout: &FlatType) -> Result<bool> {
-        if !layout.containers.is_empty() || !self.counted(layout.of)?.is_empty() {
+        if layout.counts.is_some() || !layout.containers.is_empty() || !self.counted(layout.of)?.is_empty() {
             return Ok(true);
         }
         for repeat in &layout.repeats {
@@ -259,6 +266,12 @@ impl Visit<'_> {
     fn block(&mut self, block: usize, look: &Look, pace: &mut Pace) -> Result<()> {
         let (holder, pattern) = (block as i32, self.patterns.of[block]);
         let place = self.known.memory.start(block as u32).wrapping_add(look.front);
+        if let Some(counts) = look.layout.counts.filter(|_| !look.is_array && look.front == 0) {
+            self.counted_block(block as u32, counts, pattern)?;
+            if self.known.memory.word(place.wrapping_add(counts[0])) == Some(0) {
+                return Ok(());
+            }
+        }
         if !look.is_array {
             return self.object(&look.layout, place, At { holder, pattern, step: NO_STEP }, 0);
         }
@@ -320,6 +333,9 @@ impl Visit<'_> {
                 self.object(&layout, place.wrapping_add(own.value), At { step, ..at }, deep + 1)
             }
             Container::Other(own) if deep < DEEPEST => {
+                if let Some(shared) = own.shared(memory, place)? {
+                    return self.note_shared(&shared, At { step, ..at }, &each.name);
+                }
                 let mut inline = Vec::new();
                 own.claims(memory, place, &mut |claim| match claim.inline {
                     true => push(&mut inline, (claim.of, claim.address, claim.number.is_some())),
@@ -347,14 +363,12 @@ impl Visit<'_> {
     fn note(&mut self, room: &Room, at: At, name: &Rc<str>) -> Result<()> {
         let memory = self.known.memory;
         let Some(block) = memory.at(room.start) else { return Ok(()) };
-        let (place, bit) = (block as usize / 64, 1 << (block % 64));
         // what another holder led to is counted there
         let parent = self.known.named.parent.get(block as usize);
         let is_within = room.used <= room.room && room.room <= memory.room(block);
-        if parent != Some(&at.holder) || self.seen[place] & bit != 0 || !is_within {
+        if parent != Some(&at.holder) || !is_within || !self.meet(block) {
             return Ok(());
         }
-        self.seen[place] |= bit;
         let found = self.places.of(&at, at.step, name)?;
         found.total += 1;
         let end = room.start.wrapping_add(room.room);
@@ -368,6 +382,45 @@ impl Visit<'_> {
             found.sparse.add(room, resident);
         }
         Ok(())
+    }
+
+    /// Of a pointer there that shares an object, or only knows it.
+    fn note_shared(&mut self, shared: &SharedBlock, at: At, name: &Rc<str>) -> Result<()> {
+        let memory = self.known.memory;
+        let Some(block) = memory.at(shared.start) else { return Ok(()) };
+        if self.known.named.parent.get(block as usize) != Some(&at.holder) || !self.meet(block) {
+            return Ok(());
+        }
+        let size = memory.size(block);
+        let resident = self.present.map_or(0, |present| present.within(shared.start, shared.start.wrapping_add(size)));
+        let found = self.places.of(&at, at.step, name)?;
+        found.total += 1;
+        if shared.owners == 0 {
+            let (start, elements, room) = (shared.start, shared.weak, size);
+            found.destroyed.add(&Room { start, elements, used: 0, room, grown: 0, is_ahead: true }, resident);
+        }
+        Ok(())
+    }
+
+    /// Of a block of Rust's that counts who shares its value.
+    fn counted_block(&mut self, block: u32, counts: [u64; 2], pattern: u32) -> Result<()> {
+        let memory = self.known.memory;
+        let start = memory.start(block);
+        let count = |place: u64| memory.word(start.wrapping_add(place));
+        let (Some(owners), Some(weak)) = (count(counts[0]), count(counts[1])) else { return Ok(()) };
+        let name = self.known.name(block as usize);
+        let text = self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone());
+        let holder = self.known.named.parent[block as usize];
+        let shared = SharedBlock { start, owners, weak };
+        self.note_shared(&shared, At { holder, pattern, step: NO_STEP }, &text)
+    }
+
+    /// False: the block was met.
+    fn meet(&mut self, block: u32) -> bool {
+        let (place, bit) = (block as usize / 64, 1 << (block % 64));
+        let is_new = self.seen[place] & bit == 0;
+        self.seen[place] |= bit;
+        is_new
     }
 
     fn row(&self, place: &Place, reason: Reason, sum: Sum) -> Result<Waste> {

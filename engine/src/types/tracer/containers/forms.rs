@@ -131,7 +131,25 @@ pub trait Other {
     fn room(&self, _: &Memory, _: u64) -> Result<Option<Room>> {
         Ok(None)
     }
+
+    /// Of a pointer that shares an object: the block with the counts.
+    fn shared(&self, _: &Memory, _: u64) -> Result<Option<SharedBlock>> {
+        Ok(None)
+    }
 }
+
+/// A block that counts who shares an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedBlock {
+    pub start: u64,
+    /// How many hold the object; 0: it is destroyed.
+    pub owners: u64,
+    /// How many know it, of a destroyed one.
+    pub weak: u64,
+}
+
+/// What Rust's Rc and Arc point to: two counts before the value.
+pub const COUNTED_IN_RUST: [&str; 3] = ["alloc::rc::RcBox", "alloc::rc::RcInner", "alloc::sync::ArcInner"];
 
 /// A made-up node.
 #[derive(Clone, Copy, Debug)]

@@ -108,6 +108,7 @@ pub struct Shared {
 struct Block {
     address: u64,
     uses: u64,
+    weak: u64,
     /// None: it is not known how it is made.
     control: Option<Control>,
 }
@@ -127,7 +128,7 @@ impl Shared {
     fn block(&self, memory: &Memory, address: u64) -> Result<Option<Block>> {
         let block = got!(memory.word(address.wrapping_add(self.place)));
         if block == 0 {
-            return Ok(Some(Block { address: 0, uses: 0, control: None }));
+            return Ok(Some(Block { address: 0, uses: 0, weak: 0, control: None }));
         }
         let Counts { uses, weak } = self.counts;
         let (uses, weak) = (block.wrapping_add(uses), block.wrapping_add(weak));
@@ -148,7 +149,7 @@ impl Shared {
         if let Some(control) = control {
             got!(memory.holds(block, control.size));
         }
-        Ok(Some(Block { address: block, uses: counted.uses, control }))
+        Ok(Some(Block { address: block, uses: counted.uses, weak: counted.weak, control }))
     }
 
     /// What make_shared makes: a vtable, two counts that end there, an allocator that mostly has no bytes, and the
@@ -195,6 +196,11 @@ impl Other for Shared {
 
     fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
         Ok(self.block(memory, address)?.map(|block| u64::from(block.uses > 0)))
+    }
+
+    fn shared(&self, memory: &Memory, address: u64) -> Result<Option<SharedBlock>> {
+        let known = self.block(memory, address)?.filter(|block| block.address != 0);
+        Ok(known.map(|block| SharedBlock { start: block.address, owners: block.uses, weak: block.weak }))
     }
 }
 

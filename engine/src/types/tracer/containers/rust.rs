@@ -28,6 +28,8 @@ pub fn container(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Opt
         | "hashbrown::map::HashMap"
         | "hashbrown::set::HashSet"
         | "hashbrown::raw::RawTable" => table(types, of, facts),
+        "std::sync::once_lock::OnceLock" => made_once(types, of, "value.value.value.value"),
+        "std::sync::lazy_lock::LazyLock" => made_once(types, of, "data.value.value.value"),
         template if template.ends_with("::lazy::Storage") => lazy(types, of),
         _ => match (pair(facts, ["pointer", "vtable"]), pair(facts, ["data_ptr", "length"])) {
             (Some([pointer, table]), _) => dynamic(types, facts, pointer, table),
@@ -319,6 +321,41 @@ fn lazy(types: &TypeTable, of: TypeId) -> Result<Option<Container>> {
     Ok(is_one.then(|| Container::Value(OfValue::new(value.offset, held, Box::new(form)))))
 }
 
+/// OnceLock, LazyLock: a state, and a value that is made when it is first asked for.
+struct MadeOnce {
+    state: Member,
+    /// Bytes of the state, and of the value.
+    size: u64,
+    value: Element,
+    place: u64,
+}
+
+impl ValueForm for MadeOnce {
+    fn which(&self, _: &OfValue, memory: &Memory, address: u64) -> Option<usize> {
+        // of which number means that it is made, releases of Rust differ: 4, then 0, which before meant that it is not
+        const MADE: u64 = 4;
+        const MADE_OR_NOT: u64 = 0;
+        // so much of the value is looked at
+        const MOST: u64 = 64;
+        let state = memory.number(address.wrapping_add(self.state.offset), self.size)?;
+        let word = |at: u64| memory.word(address.wrapping_add(self.place).wrapping_add(at * memory.word_size()));
+        let words = (self.value.size / memory.word_size()).min(MOST);
+        let is_made = state == MADE || (state == MADE_OR_NOT && (0..words).any(|at| word(at).unwrap_or(0) != 0));
+        Some(usize::from(is_made))
+    }
+}
+
+fn made_once(types: &TypeTable, of: TypeId, value: &str) -> Result<Option<Container>> {
+    let (once, value) = (got!(find(types, of, "once")?), got!(find(types, of, value)?));
+    let is_number = |facts: &Facts| facts.form == Form::Integer;
+    let state = got!(first_within(types, once.of, &is_number, &|facts| facts.form == Form::Struct)?);
+    let size = types.facts(state.of)?.size;
+    let state = Member { offset: once.offset.saturating_add(state.offset), ..state };
+    let held = Element { of: value.of, size: types.facts(value.of)?.size };
+    let form = MadeOnce { state, size, value: held, place: value.offset };
+    Ok(Some(Container::Value(OfValue::new(value.offset, vec![None, Some(value.of)], Box::new(form)))))
+}
+
 // elements beside each other
 
 /// Of a RawVec's pointer and its capacity.
@@ -568,15 +605,13 @@ impl Other for Several {
 }
 
 fn slice(types: &TypeTable, pointer: Member, length: Member) -> Result<Option<Container>> {
-    // what Rc and Arc point to: two counts before the value
-    const SHARED: [&str; 3] = ["alloc::rc::RcBox", "alloc::rc::RcInner", "alloc::sync::ArcInner"];
     let facts = types.facts(pointer.of)?;
     if facts.form != Form::Pointer || types.facts(length.of)?.form != Form::Integer {
         return Ok(None);
     }
     let (mut element, mut front, mut name) = (got!(facts.target), 0, String::new());
     let target = types.facts(element)?;
-    if target.name.split('<').next().is_some_and(|template| SHARED.contains(&template)) {
+    if target.name.split('<').next().is_some_and(|template| COUNTED_IN_RUST.contains(&template)) {
         let value = got!(target.fields.iter().find(|each| ["value", "data"].contains(&&*each.name)));
         (element, front, name) = (value.of, value.offset, target.name.to_string());
     }
