@@ -8,6 +8,7 @@ from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
 from ..base.errors import RedactedError
 from ..base.model import Statement
+from ..base.printable import quoted
 from ..blocks.declared.once_per_image import declared_in, waste_in
 from ..engine import need_engine
 from ..present.json_documents import block_records as records
@@ -17,12 +18,14 @@ from ..present.shared_text.text import Column, Style, column_table, count, folde
 from ..session.resident import problems_of
 from .containers import missing_containers, note_text
 from .framework.arguments import RULES
-from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
+from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap, parse_size
 from .framework.live_copy import looked
 
 if TYPE_CHECKING:
+    from ..base.printable import UserData
     from ..blocks.declared.named_blocks import NamedBlocks
-    from ..blocks.declared.waste_rows import WasteRow
+    from ..blocks.declared.waste_rows import EqualBlocks, WasteRow
+    from ..session.session import Session
 
 
 @command(
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     arguments=(
         argument("--min", metavar="SIZE", help="only what wastes at least SIZE bytes"),
         argument("--match", metavar="PATTERN", help="only those with such a path or type, as in a shell: '*orders*'"),
+        WITH_VALUES,
         LIMIT,
         RULES,
     ),
@@ -64,12 +68,13 @@ def waste_command(context: Context) -> Answer:
     chosen = [*filter(wanted, rows)]
     shown = options.limit if options.limit > 0 else None
     found = records.WasteDocument(
-        waste=[row_record(each) for each in chosen[:shown]],
+        waste=[row_record(session, each, context.user_data) for each in chosen[:shown]],
         left_out=len(chosen[shown:]) if shown else 0,
         live_bytes=live,
         notes=[statement_record(each, note_text(each)) for each in notes],
     )
-    text = lines(context.style, chosen, live, limit=options.limit, notes=notes)
+    contents = [*_frequent(session, chosen[:shown], live)] if context.user_data.on_screen else []
+    text = lines(context.style, chosen, live, limit=options.limit, notes=notes, contents=contents)
     return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
 
 
@@ -78,8 +83,37 @@ def _is_unnamed(named: Optional[NamedBlocks]) -> bool:
     return named is None or not len(named.name)
 
 
-def row_record(row: WasteRow) -> records.WasteRecord:
+CONTENTS = 240
+"""So many bytes of a text are read."""
+
+
+def text_of_contents(session: Session, each: EqualBlocks) -> Optional[str]:
+    """None where it cannot be read."""
+    data = session.memory.try_read(each.start, min(each.bytes, CONTENTS))
+    return quoted(data.partition(b"\0")[0]) if data is not None else None
+
+
+def _frequent(session: Session, rows: Sequence[WasteRow], live: int) -> Iterator[str]:
+    """What equal texts are, where that is worth a line."""
+    for row in rows:
+        if row.is_text and _is_worth(row, live):
+            told = [(text_of_contents(session, each), each.number) for each in row.frequent]
+            values = ", ".join(f"{text} {number:,} times" for text, number in told if text is not None)
+            if values:
+                yield f"{with_short_names(row.path)}: {values}"
+
+
+def row_record(session: Session, row: WasteRow, shown: UserData) -> records.WasteRecord:
     said = advice(row)
+    frequent = [
+        records.EqualContents(
+            value=text_of_contents(session, each) if row.is_text and shown.in_documents else None,
+            blocks=each.number,
+            bytes=each.bytes,
+            sample=hexadecimal(each.start),
+        )
+        for each in row.frequent
+    ]
     return records.WasteRecord.of(
         row,
         containers=row.number,
@@ -89,6 +123,7 @@ def row_record(row: WasteRow) -> records.WasteRecord:
         unused_bytes=row.unused,
         unused_resident_bytes=row.resident,
         sample=hexadecimal(row.sample),
+        frequent=frequent,
         advice=statement_record(said, advice_text(said)),
     )
 
@@ -106,7 +141,9 @@ def advice(row: WasteRow) -> Statement:
     figures = {"bytes": row.unused, "resident_bytes": row.resident, "containers": row.number}
     names = {"path": row.path}
     is_rust, is_library = row.type.startswith(IN_RUST), "<" in row.type or "::" in row.type
-    if row.reason == "destroyed-kept":
+    if row.reason == "duplicates":
+        id = "share-texts" if row.is_text else "share-copies"
+    elif row.reason == "destroyed-kept":
         id = "drop-expired" if row.type.startswith(IN_RUST) else "drop-expired-or-apart"
     elif row.reason == "emptied":
         id = "shrink-emptied" if is_rust else "swap-with-empty" if is_library else "free-emptied"
@@ -121,6 +158,8 @@ ADVICE = {
     "free-emptied": "free the array once it is empty, or `realloc` it to what is needed next",
     "shrink-to-fit": "reserve what is needed, not the most that may come; `shrink_to_fit()` (of hash tables also "
     "`rehash(0)`) once no more is added",
+    "share-texts": "keep one copy of each text and share it: an interning table, `shared_ptr<const string>`, `Rc<str>`",
+    "share-copies": "look why it is made again (added twice?); keep one copy of each and share it",
     "drop-expired": "drop each `Weak` whose `strong_count()` is 0: it keeps the memory of a value that is gone",
     "drop-expired-or-apart": "drop the `weak_ptr`s that have `expired()`; what `make_shared` made keeps the object's "
     "memory for them, `shared_ptr<T>(new T)` only a control block",
@@ -133,16 +172,27 @@ def advice_text(said: Statement) -> str:
     return ADVICE[said.id]
 
 
-WHY = {"unused-room": "unused room", "emptied": "emptied", "destroyed-kept": "destroyed, kept"}
+WHY = {
+    "unused-room": "unused room",
+    "emptied": "emptied",
+    "destroyed-kept": "destroyed, kept",
+    "duplicates": "duplicates",
+}
 """The reasons as the screen has them."""
 WORTH = 100
 """A finding of less than one such part of the live bytes needs no advice."""
 
 
 def lines(
-    style: Style, rows: Sequence[WasteRow], live: int, *, limit: Optional[int], notes: Sequence[Statement]
+    style: Style,
+    rows: Sequence[WasteRow],
+    live: int,
+    *,
+    limit: Optional[int],
+    notes: Sequence[Statement],
+    contents: Sequence[str] = (),
 ) -> Iterator[str]:
-    """`live`: bytes of all blocks."""
+    """`live`: bytes of all blocks; `contents`: what equal texts are."""
     if rows:
         yield style.bold(sentence(style, rows[0], live))
         yield ""
@@ -160,6 +210,7 @@ def lines(
     if not rows:
         yield "no container has much more room than it uses"
     yield from map(note_text, notes)
+    yield from (line for each in contents for line in folded(each, style.width, " ").splitlines())
     said = {id: row.path for row in reversed(rows[: limit or None]) for id in [advice(row).id] if _is_worth(row, live)}
     for id in sorted(said, key=lambda each: next(at for at, row in enumerate(rows) if advice(row).id == each)):
         yield from folded(f"{with_short_names(said[id])}: {ADVICE[id]}", style.width, " ").splitlines()
@@ -183,6 +234,10 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
     guess = "" if row.certain else GUESS
     in_memory = "" if row.resident is None else f", {style.size(row.resident)} of it in memory"
     part = f"{share(row.unused, live)} of the live bytes{in_memory}"
+    if row.reason == "duplicates":
+        kinds = count(row.elements, "different value")
+        blocks = count(row.number + row.elements, "block")
+        return f"{row.path}: {blocks} have {kinds}; one copy of each would save {style.size(row.unused)}, {part}{guess}"
     if row.reason == "destroyed-kept":
         weak = count(row.elements, "weak pointer")
         keeps = "keeps" if row.elements == 1 else "keep"

@@ -10,6 +10,16 @@ from ...session.session import Session
 from ...sources.target import Span, joined
 
 
+class EqualBlocks(NamedTuple):
+    """Contents that several blocks have."""
+
+    start: int
+    """Where they are in one of them."""
+    bytes: int
+    number: int
+    """How many blocks have them."""
+
+
 class WasteRow(NamedTuple):
     """What is reached in one way, and not needed for one reason."""
 
@@ -29,6 +39,10 @@ class WasteRow(NamedTuple):
     """What of the unused part is in memory; None: not known."""
     sample: int
     """A block of the largest one."""
+    is_text: bool = False
+    """Of duplicates: they are characters."""
+    frequent: Sequence[EqualBlocks] = ()
+    """Of duplicates: the most frequent contents first."""
 
     @property
     def unused(self) -> int:
@@ -43,7 +57,10 @@ def traced_waste(session: Session, traced: TracedBlocks) -> Iterator[WasteRow]:
         certain = bool(answer.number())
         total, number, elements, used, room = (answer.size() for _ in range(5))
         resident, sample = answer.option(), answer.size()
-        yield WasteRow(reason, path, type, certain, total, number, elements, used, room, resident, sample)
+        is_text = bool(answer.number())
+        frequent = [EqualBlocks(answer.size(), answer.size(), answer.size()) for _ in range(answer.number())]
+        row = WasteRow(reason, path, type, certain, total, number, elements, used, room, resident, sample)
+        yield row._replace(is_text=is_text, frequent=frequent)
 
 
 def in_memory(session: Session) -> Optional[Sequence[Span]]:

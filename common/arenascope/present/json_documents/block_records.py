@@ -457,6 +457,19 @@ class ContainersDocument(Document, command="containers"):
     """What is not among them, and why."""
 
 
+class EqualContents(Record):
+    """Contents that several blocks have."""
+
+    value: Optional[str]
+    """A text, as the screen has it; null without --with-values, and of what is no text."""
+    blocks: Size
+    """How many blocks have it."""
+    bytes: Size
+    """What of a block counts."""
+    sample: Address
+    """Where it is in one of them."""
+
+
 class WasteRecord(Record):
     """What is reached in one way, and not needed for one reason."""
 
@@ -469,11 +482,12 @@ class WasteRecord(Record):
     certain: bool
     """False: something on the way is a guess."""
     containers: Size
-    """How many containers or blocks waste memory so."""
+    """How many containers or blocks waste memory so; of duplicates those that are not the first of their kind."""
     all_containers: Size
     """How many there are on that path."""
     elements: Size
-    """How many elements those have that waste memory."""
+    """How many elements those have that waste memory; of destroyed objects their weak pointers, of duplicates the
+    different contents."""
     used_bytes: Size
     """What they use of their memory."""
     room_bytes: Size
@@ -484,6 +498,8 @@ class WasteRecord(Record):
     """What of that is in memory; null: not known."""
     sample: Address
     """A block of the largest one: what malloc returned."""
+    frequent: Sequence[EqualContents]
+    """Of duplicates: the most frequent contents first, three at most."""
     advice: StatementRecord
     """What to change in the program."""
 

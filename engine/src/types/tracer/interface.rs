@@ -319,7 +319,8 @@ pub unsafe extern "C" fn arenascope_traced_rows(
 
 /// What of live blocks is not needed, by the way to it: each row its reason, path, type, whether it is certain, how many
 /// there are on that path, and of those that are meant: how many, elements, bytes in use, bytes of room, of what is unused
-/// what is in memory or NONE, where a block of the largest begins (see `Waste`). `present`: what is in memory, in order;
+/// what is in memory or NONE, where a block of the largest begins, whether they are texts, and of duplicates the most
+/// frequent contents, where each begins, its bytes, how many there are (see `Waste`). `present`: what is in memory, in order;
 /// `is_known`: whether that is known.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_waste(
@@ -351,7 +352,12 @@ pub unsafe extern "C" fn arenascope_traced_waste(
                 answer.number(number as i64)?;
             }
             answer.option(row.resident.map(|bytes| bytes as i64))?;
-            answer.number(sum.sample as i64)
+            answer.number(sum.sample as i64)?;
+            answer.number(i64::from(row.is_text))?;
+            answer.list(&row.frequent, |answer, same| {
+                let numbers = [same.start, same.bytes, same.number];
+                numbers.into_iter().try_for_each(|number| answer.number(number as i64))
+            })
         })
     })
 }

@@ -4,6 +4,7 @@ pub mod claims;
 pub mod containers;
 mod counted;
 mod counts;
+mod duplicates;
 mod enclosing;
 pub mod interface;
 pub mod layouts;

@@ -143,10 +143,10 @@ pub(super) struct Pattern {
     parent: Option<u32>,
     edge: u32,
     /// NONE: a variable.
-    name: u32,
+    pub name: u32,
     pub text: String,
     blocks: u64,
-    bytes: u64,
+    pub bytes: u64,
     /// Of arrays those in use, of others one each.
     elements: u64,
     /// How many are the first of their container, or are not reached from the same struct.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::claims::Strength;
 use super::containers::forms::{Container, Room, SharedBlock};
 use super::counted::{arrays, CountedArray};
+use super::duplicates::{copies, Copies, Same};
 use super::layouts::{Embedded, FlatType};
 use super::names::{NameForm, NONE};
 use super::rows::{Known, Patterns};
@@ -17,6 +18,8 @@ use crate::failure::{filled, push, Control, Pace, Result};
 use crate::pages::Present;
 use crate::types::facts::TypeId;
 
+/// What is smaller takes no more than a pointer to a shared one.
+pub const UNSHARED: u64 = 16;
 /// So deep containers are looked for that lie in others without a block of their own.
 const DEEPEST: u32 = 16;
 
@@ -30,6 +33,8 @@ pub enum Reason {
     Emptied,
     /// Objects are destroyed, and weak pointers keep their memory. Elements are these pointers.
     DestroyedKept,
+    /// Blocks have the same contents as others. Elements are the different contents.
+    Duplicates,
 }
 
 /// What is reached in one way, and not needed for one reason.
@@ -44,6 +49,9 @@ pub struct Waste {
     pub sum: Sum,
     /// Of what is unused, in memory; None: not known.
     pub resident: Option<u64>,
+    /// Of duplicates the most frequent contents, and whether these are texts.
+    pub frequent: Vec<Same>,
+    pub is_text: bool,
 }
 
 /// Of several containers or blocks.
@@ -94,6 +102,9 @@ pub fn waste(known: &Known, present: Option<&Present>, control: &Control) -> Res
                 push(&mut found, visit.row(place, reason, sum)?)?;
             }
         }
+    }
+    for each in copies(known, &visit.patterns, present, control)? {
+        push(&mut found, visit.row_of_copies(each))?;
     }
     found.sort_by(|one, other| {
         (other.sum.unused(), &one.path, one.reason).cmp(&(one.sum.unused(), &other.path, other.reason))
@@ -434,6 +445,24 @@ impl Visit<'_> {
             total: place.total,
             sum,
             resident: self.present.map(|_| sum.resident),
+            frequent: Vec::new(),
+            is_text: false,
         })
+    }
+
+    fn row_of_copies(&self, copies: Copies) -> Waste {
+        let pattern = &self.patterns.all[copies.pattern as usize];
+        let of = self.known.names.get(pattern.name as usize).map_or_else(|| "".into(), |name| name.text.clone());
+        Waste {
+            reason: Reason::Duplicates,
+            path: pattern.text.clone(),
+            of,
+            certain: pattern.level <= Strength::Local as u8,
+            total: copies.blocks,
+            sum: copies.sum,
+            resident: self.present.map(|_| copies.sum.resident),
+            frequent: copies.frequent,
+            is_text: copies.is_text,
+        }
     }
 }
