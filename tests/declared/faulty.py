@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import Iterator, NamedTuple, Optional
 
 from looks import ROOT, Live, give_up
 
@@ -21,6 +22,31 @@ class Fault(NamedTuple):
     unused: int
     path: str
     """The end of it: which variable of main a path begins with depends on the compiler."""
+
+
+class Service(NamedTuple):
+    """A service of fixtures/faults, which says what its fault costs."""
+
+    image: Live
+    reason: Optional[str]
+    bytes: int
+    type: Optional[str]
+
+
+SERVICES = ROOT / "fixtures" / "build" / "faults"
+
+
+@contextmanager
+def serving(name: str) -> Iterator[Service]:
+    program = SERVICES / name
+    if not program.exists():
+        give_up(f"{program.relative_to(ROOT)} is not built: make -C fixtures faults")
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            said = json.loads(_line(process))
+            yield Service(Live(process.pid, program), said["reason"], said["bytes"], said["type"])
+        finally:
+            process.kill()
 
 
 class Faulty(NamedTuple):

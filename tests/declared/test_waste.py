@@ -8,7 +8,7 @@ from typing import Any, Sequence
 
 import pytest
 from doors import DOORS, GDB, NEWEST, Core, Door, Image
-from faulty import LEVELS, Fault, names, waiting
+from faulty import LEVELS, Fault, names, serving, waiting
 from looks import opened
 from marks import full_after
 from schemas import valid
@@ -50,6 +50,57 @@ def agrees(answer: dict[str, Any], faults: Sequence[Fault]) -> None:
 def test_what_is_wasted_is_what_the_program_counts(name: str, level: str) -> None:
     with waiting(f"{name}.{level}") as program:
         agrees(asked(SHELL, program.image), program.faults)
+
+
+FAULTY = {
+    "telemetry": "unused-room",
+    "peers": "unused-room",
+    "gateway": "emptied",
+    "uploads": "emptied",
+    "documents": "destroyed-kept",
+    "presence": "destroyed-kept",
+    "bus": "duplicates",
+    "catalog": "duplicates",
+    "scheduler": "captured",
+    "inventory": "tiny-containers",
+    "mailbox": "tiny-containers",
+    "prefs": "tiny-containers",
+    "samples": "node-overhead",
+    "routes": "rounding",
+}
+"""Services whose fault waste finds."""
+SOUND = ("dnscache", "logstore", "metrics", "orderbook", "searcher", "streams", "world")
+
+
+@pytest.mark.parametrize("level", full_after(1, LEVELS[::-1]))
+@pytest.mark.parametrize("name", FAULTY)
+def test_the_fault_of_a_service_is_its_first_row(name: str, level: str) -> None:
+    with serving(f"{name}.{level}") as service:
+        row = asked(SHELL, service.image)["waste"][0]
+    assert row["reason"] == service.reason == FAULTY[name]
+    assert row["certain"]
+    assert row["unused_bytes"] == pytest.approx(service.bytes, rel=CLOSE)
+    assert 0 <= row["unused_resident_bytes"] <= row["unused_bytes"]
+    assert row["advice"]["id"]
+
+
+@pytest.mark.parametrize("level", full_after(1, LEVELS[::-1]))
+@pytest.mark.parametrize("name", SOUND)
+def test_a_service_without_a_fault_is_accused_of_nothing(name: str, level: str) -> None:
+    with serving(f"{name}.{level}") as service:
+        assert service.reason is None
+        agrees(asked(SHELL, service.image), ())
+
+
+def test_equal_texts_are_shown_on_the_users_own_screen_alone() -> None:
+    with serving("catalog.O2") as service:
+        commands = ["waste", "waste --json", "waste --json --with-values"]
+        screen, plain, with_values = opened(SHELL).run(service.image, [f"{each} --declared" for each in commands])
+    assert "Supplier " in screen.text
+    assert "Supplier " not in plain.text
+    texts = [each["value"] for each in valid(json.loads(with_values.text))["waste"][0]["frequent"]]
+    assert len(texts) == 3
+    assert all(each.startswith('"Supplier ') for each in texts)
 
 
 @pytest.mark.needs_gdb

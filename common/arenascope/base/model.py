@@ -395,7 +395,16 @@ ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mappin
 """The kinds of roots: the first that leads to a block names its owner."""
 CONTAINER_FORMS = ("container", "hash-table", "array", "list", "tree", "chained-hash-table")
 """The forms of containers with declared types: the first two are libraries', the others are known by their form."""
-WASTE_REASONS = ("unused-room", "emptied", "destroyed-kept", "duplicates")
+WASTE_REASONS = (
+    "unused-room",
+    "emptied",
+    "destroyed-kept",
+    "duplicates",
+    "captured",
+    "tiny-containers",
+    "node-overhead",
+    "rounding",
+)
 """Why live memory is not needed, as engine/src/types/tracer/waste.rs numbers it."""
 MEMBER_FORMS = ("integer", "boolean", "enum", "character", "float", "text", "pointer", "elements")
 """The forms of members whose values are shown; for a container, that is its number of elements."""

@@ -139,31 +139,40 @@ IN_RUST = ("alloc::", "std::collections::", "hashbrown::")
 def advice(row: WasteRow) -> Statement:
     """What to change in the program."""
     figures = {"bytes": row.unused, "resident_bytes": row.resident, "containers": row.number}
-    names = {"path": row.path}
+    return Statement(_advice_id(row), figures, {"path": row.path})
+
+
+def _advice_id(row: WasteRow) -> str:
     is_rust, is_library = row.type.startswith(IN_RUST), "<" in row.type or "::" in row.type
+    if row.reason == "unused-room":
+        return "shrink-to-fit" if is_rust or is_library else "realloc-to-fit"
+    if row.reason == "emptied":
+        return "shrink-emptied" if is_rust else "swap-with-empty" if is_library else "free-emptied"
+    if row.reason == "destroyed-kept":
+        return "drop-expired" if is_rust else "drop-expired-or-apart"
     if row.reason == "duplicates":
-        id = "share-texts" if row.is_text else "share-copies"
-    elif row.reason == "destroyed-kept":
-        id = "drop-expired" if row.type.startswith(IN_RUST) else "drop-expired-or-apart"
-    elif row.reason == "emptied":
-        id = "shrink-emptied" if is_rust else "swap-with-empty" if is_library else "free-emptied"
-    else:
-        id = "shrink-to-fit" if is_rust or is_library else "realloc-to-fit"
-    return Statement(id, figures, names)
+        return "share-texts" if row.is_text else "share-copies"
+    return row.reason
 
 
 ADVICE = {
+    "shrink-to-fit": "reserve what is needed, not the most that may come; `shrink_to_fit()` (of hash tables also "
+    "`rehash(0)`) once no more is added",
+    "realloc-to-fit": "allocate what is needed, not the most that may come; `realloc` once no more is added",
     "shrink-emptied": "`shrink_to_fit()` after `clear()`, or put a new one in its place (`std::mem::take`)",
     "swap-with-empty": "`clear()` keeps the room: `shrink_to_fit()` behind it, or swap with an empty one",
     "free-emptied": "free the array once it is empty, or `realloc` it to what is needed next",
-    "shrink-to-fit": "reserve what is needed, not the most that may come; `shrink_to_fit()` (of hash tables also "
-    "`rehash(0)`) once no more is added",
-    "share-texts": "keep one copy of each text and share it: an interning table, `shared_ptr<const string>`, `Rc<str>`",
-    "share-copies": "look why it is made again (added twice?); keep one copy of each and share it",
     "drop-expired": "drop each `Weak` whose `strong_count()` is 0: it keeps the memory of a value that is gone",
     "drop-expired-or-apart": "drop the `weak_ptr`s that have `expired()`; what `make_shared` made keeps the object's "
     "memory for them, `shared_ptr<T>(new T)` only a control block",
-    "realloc-to-fit": "allocate what is needed, not the most that may come; `realloc` once no more is added",
+    "share-texts": "keep one copy of each text and share it: an interning table, `shared_ptr<const string>`, `Rc<str>`",
+    "share-copies": "look why it is made again (added twice?); keep one copy of each and share it",
+    "captured": "capture a pointer or a `shared_ptr` to what all functions use, not a copy of it",
+    "tiny-containers": "make the container when its first element comes (a `unique_ptr` to it, an `optional`), or keep "
+    "few elements in a vector",
+    "node-overhead": "keep small elements beside each other: a vector, a deque or a sorted vector in place of nodes",
+    "rounding": "allocate many at once (an array, a slab, a pool), or make the object fit malloc's sizes: 24, 40, 56, "
+    "72, 88 bytes and so on",
 }
 """By id."""
 
@@ -177,6 +186,10 @@ WHY = {
     "emptied": "emptied",
     "destroyed-kept": "destroyed, kept",
     "duplicates": "duplicates",
+    "captured": "captured copies",
+    "tiny-containers": "next to empty",
+    "node-overhead": "nodes",
+    "rounding": "rounding",
 }
 """The reasons as the screen has them."""
 WORTH = 100
@@ -234,10 +247,19 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
     guess = "" if row.certain else GUESS
     in_memory = "" if row.resident is None else f", {style.size(row.resident)} of it in memory"
     part = f"{share(row.unused, live)} of the live bytes{in_memory}"
-    if row.reason == "duplicates":
+    rest = f"{style.size(row.unused)}, {part}{guess}"
+    if row.reason == "tiny-containers":
+        return f"{row.path}: {number} with next to no elements cost {rest}"
+    if row.reason == "node-overhead":
+        each = f"{row.room // row.number:,} bytes for {row.used // row.number:,}"
+        return f"{row.path}: {row.number:,} nodes take {each} of an element each: {rest}"
+    if row.reason == "rounding":
+        each = f"{row.used // row.number:,} bytes and take {row.room // row.number:,}"
+        return f"{row.path}: {row.number:,} objects are {each} each: {rest}"
+    if row.reason in ("duplicates", "captured"):
         kinds = count(row.elements, "different value")
         blocks = count(row.number + row.elements, "block")
-        return f"{row.path}: {blocks} have {kinds}; one copy of each would save {style.size(row.unused)}, {part}{guess}"
+        return f"{row.path}: {blocks} have {kinds}; one copy of each would save {rest}"
     if row.reason == "destroyed-kept":
         weak = count(row.elements, "weak pointer")
         keeps = "keeps" if row.elements == 1 else "keep"

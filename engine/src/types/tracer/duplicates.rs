@@ -4,13 +4,13 @@ use super::claims::Strength;
 use super::memory::Memory;
 use super::names::{NameForm, NONE};
 use super::rows::{Known, Patterns};
-use super::waste::{Sum, UNSHARED};
+use super::waste::{Sum, UNSHARED, WORTH};
 use crate::failure::{filled, push, with_room, Control, Result};
 use crate::pages::Present;
 use crate::types::facts::Form;
 
-/// What copies take that is less than this is not worth a row.
-const WORTH: u64 = 4096;
+/// A function may well have captured so much by value.
+const CAPTURED: u64 = 64;
 /// So much is read at once.
 const PIECE: usize = 4096;
 /// The most frequent contents that are told.
@@ -153,12 +153,22 @@ fn add_group(
     push(frequent, Same { start: first.start, bytes: first.bytes, number })
 }
 
+/// Whether it is called as compilers call what a function has captured.
+pub fn is_captured(name: &str) -> bool {
+    ["{lambda(", "{closure_env#"].iter().any(|word| name.contains(word))
+}
+
 /// None: what the block is for nobody compares.
 fn contents(known: &Known, block: u32) -> Result<Option<Contents>> {
     let (memory, name) = (known.memory, &known.names[known.name(block as usize) as usize]);
     let Some(of) = name.of else { return Ok(None) };
     let (facts, start) = (known.layouts.types.facts(of)?, memory.start(block));
     let (mut front, mut bytes) = (name.front, facts.size);
+    // an object that has something else behind it is more than its type says
+    if name.form == NameForm::Object && !memory.fits_about(block, facts.size) {
+        return Ok(None);
+    }
+    let least = if is_captured(&name.text) { CAPTURED } else { UNSHARED };
     match name.form {
         NameForm::Array => {
             let elements = u64::from(known.named.elements[block as usize]);
@@ -182,7 +192,7 @@ fn contents(known: &Known, block: u32) -> Result<Option<Contents>> {
     }
     let is_within = front.checked_add(bytes).is_some_and(|end| end <= memory.room(block));
     let contents = Contents { start: start.wrapping_add(front), bytes };
-    Ok(Some(contents).filter(|_| is_within && bytes >= UNSHARED))
+    Ok(Some(contents).filter(|_| is_within && bytes >= least))
 }
 
 /// And whether anything of it is not 0. None where it cannot be read.

@@ -105,6 +105,7 @@ pub struct Embedded {
     pub step: Rc<str>,
     /// Of its type.
     pub name: Rc<str>,
+    pub size: u64,
     /// As of slots.
     pub number: u32,
 }
@@ -536,9 +537,9 @@ impl Layouts {
             Form::Array => self.put_array(layout, &facts, at)?,
             Form::Struct | Form::Union => {
                 if let Some(container) = self.container(of)? {
-                    let (step, name) = (at.step.clone(), facts.name.clone());
+                    let (step, name, size) = (at.step.clone(), facts.name.clone(), facts.size);
                     let number = self.next_number();
-                    layout.containers.push(Embedded { offset: at.offset, container, step, name, number });
+                    layout.containers.push(Embedded { offset: at.offset, container, step, name, size, number });
                 } else if facts.form == Form::Union {
                     self.put_union(layout, &facts, at)?;
                 } else {

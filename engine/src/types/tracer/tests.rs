@@ -622,7 +622,7 @@ impl NodesForm for Chain {
 fn chains(types: &Rc<TypeTable>, _: TypeId, facts: &Facts) -> Result<Option<Container>> {
     let Some(field) = facts.fields.first().filter(|_| &*facts.name == "Chain") else { return Ok(None) };
     let of = types.facts(field.of)?.target.unwrap();
-    let node = Node { of, size: types.facts(of)?.size, tail: 0 };
+    let node = Node { of, size: types.facts(of)?.size, value: 0, tail: 0 };
     Ok(Some(Container::Nodes(OfNodes::new(node, Box::new(Chain)))))
 }
 

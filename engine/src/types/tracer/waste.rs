@@ -4,22 +4,24 @@
 //! Only what nobody can doubt counts: a container whose block the tracer found by it, and of its room only what growth
 //! alone would not have left.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::claims::Strength;
 use super::containers::forms::{Container, Room, SharedBlock};
 use super::counted::{arrays, CountedArray};
-use super::duplicates::{copies, Copies, Same};
+use super::duplicates::{copies, is_captured, Copies, Same};
 use super::layouts::{Embedded, FlatType};
 use super::names::{NameForm, NONE};
-use super::rows::{Known, Patterns};
+use super::rows::{Known, Pattern, Patterns};
 use crate::failure::{filled, push, Control, Pace, Result};
 use crate::pages::Present;
 use crate::types::facts::TypeId;
 
 /// What is smaller takes no more than a pointer to a shared one.
 pub const UNSHARED: u64 = 16;
+/// What costs less than this is not worth a row.
+pub const WORTH: u64 = 4096;
 /// So deep containers are looked for that lie in others without a block of their own.
 const DEEPEST: u32 = 16;
 
@@ -35,6 +37,14 @@ pub enum Reason {
     DestroyedKept,
     /// Blocks have the same contents as others. Elements are the different contents.
     Duplicates,
+    /// The same, of what functions have captured.
+    Captured,
+    /// Containers with next to no elements take more than they hold.
+    TinyContainers,
+    /// Nodes take much more than the elements in them.
+    NodeOverhead,
+    /// malloc's blocks are much larger than the objects in them.
+    Rounding,
 }
 
 /// What is reached in one way, and not needed for one reason.
@@ -79,6 +89,17 @@ impl Sum {
         }
     }
 
+    fn join(&mut self, other: &Sum) {
+        self.number += other.number;
+        self.elements += other.elements;
+        self.used += other.used;
+        self.room += other.room;
+        self.resident += other.resident;
+        if other.largest > self.largest {
+            (self.largest, self.sample) = (other.largest, other.sample);
+        }
+    }
+
     pub fn unused(&self) -> u64 {
         self.room - self.used
     }
@@ -103,6 +124,8 @@ pub fn waste(known: &Known, present: Option<&Present>, control: &Control) -> Res
             }
         }
     }
+    visit.tiny_rows(&mut found)?;
+    visit.costs_of_blocks(&mut found, control)?;
     for each in copies(known, &visit.patterns, present, control)? {
         push(&mut found, visit.row_of_copies(each))?;
     }
@@ -110,6 +133,28 @@ pub fn waste(known: &Known, present: Option<&Present>, control: &Control) -> Res
         (other.sum.unused(), &one.path, one.reason).cmp(&(one.sum.unused(), &other.path, other.reason))
     });
     Ok(found)
+}
+
+/// What is in blocks of one name.
+#[derive(Clone, Copy)]
+struct Content {
+    reason: Reason,
+    bytes: u64,
+    /// Of the object or the node.
+    whole: u64,
+    /// Of nodes: so often as much they may take.
+    times: u64,
+}
+
+/// How much two paths of members have in common, up to the end of a member.
+fn in_common(one: &str, other: &str) -> usize {
+    let alike = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+    let is_end = |text: &str| text[alike..].is_empty() || text[alike..].starts_with(['.', '[']);
+    if one.is_char_boundary(alike) && other.is_char_boundary(alike) && is_end(one) && is_end(other) {
+        return alike;
+    }
+    let begin = one.char_indices().map(|(at, _)| at).take_while(|at| *at <= alike).last().unwrap_or(0);
+    one[..begin].rfind(['.', '[']).unwrap_or(0)
 }
 
 /// Of blocks of one name.
@@ -160,9 +205,12 @@ struct Place {
     name: Rc<str>,
     /// Those that have a block.
     total: u64,
+    /// All of them, where that matters.
+    visited: u64,
     sparse: Sum,
     emptied: Sum,
     destroyed: Sum,
+    tiny: Sum,
 }
 
 #[derive(Default)]
@@ -178,8 +226,12 @@ impl Places {
             Some(number) => *number,
             None => {
                 self.numbers.try_reserve(1)?;
-                let [sparse, emptied, destroyed] = [Sum::default(); 3];
-                push(&mut self.all, Place { pattern, step, name, total: 0, sparse, emptied, destroyed })?;
+                let [sparse, emptied, destroyed, tiny] = [Sum::default(); 4];
+                let visited = 0;
+                push(
+                    &mut self.all,
+                    Place { pattern, step, name, total: 0, visited, sparse, emptied, destroyed, tiny },
+                )?;
                 self.numbers.insert((pattern, step), self.all.len() - 1);
                 self.all.len() - 1
             }
@@ -333,6 +385,7 @@ impl Visit<'_> {
     fn container(&mut self, each: &Embedded, place: u64, at: At, deep: u32) -> Result<()> {
         let memory = self.known.memory;
         let step = self.steps.behind(at.step, each.number, &each.step)?;
+        self.note_tiny(each, place, At { step, ..at })?;
         if let Some(room) = each.container.room(memory, place)? {
             self.note(&room, At { step, ..at }, &each.name)?;
         }
@@ -395,6 +448,135 @@ impl Visit<'_> {
         Ok(())
     }
 
+    fn note_tiny(&mut self, each: &Embedded, place: u64, at: At) -> Result<()> {
+        // of which the smallest ones take more than some words
+        const WORDS: u64 = 5;
+        let memory = self.known.memory;
+        if each.size <= WORDS * memory.word_size() {
+            return Ok(());
+        }
+        let Some(tiny) = each.container.tiny(memory, place)? else { return Ok(()) };
+        let parent = memory.at(tiny.block).and_then(|block| self.known.named.parent.get(block as usize));
+        if tiny.block != 0 && parent != Some(&at.holder) {
+            return Ok(());
+        }
+        let found = self.places.of(&at, at.step, &each.name)?;
+        found.visited += 1;
+        let room = each.size.saturating_add(tiny.blocks);
+        if room.saturating_sub(tiny.held) > tiny.held {
+            let start = match u32::try_from(at.holder) {
+                _ if tiny.block != 0 => tiny.block,
+                Ok(holder) => memory.start(holder),
+                Err(_) => place,
+            };
+            let resident = self.present.map_or(0, |present| present.within(place, place.wrapping_add(each.size)));
+            let (elements, used) = (tiny.elements, tiny.held);
+            let room = Room { start, elements, used, room, grown: 0, is_ahead: false };
+            found.tiny.add(&room, resident.saturating_add(tiny.blocks).saturating_sub(used));
+        }
+        Ok(())
+    }
+
+    /// Containers of one type that lie in the same objects are one row.
+    fn tiny_rows(&self, to: &mut Vec<Waste>) -> Result<()> {
+        let mut of: BTreeMap<(u32, &str), Vec<&Place>> = BTreeMap::new();
+        for place in self.places.all.iter().filter(|place| place.tiny.number > 0) {
+            of.entry((place.pattern, &place.name)).or_default().push(place);
+        }
+        for places in of.into_values() {
+            let mut steps = places.iter().map(|place| &*self.steps.all[place.step as usize]);
+            let mut step = steps.next().unwrap_or_default().to_owned();
+            for other in steps {
+                step.truncate(in_common(&step, other));
+            }
+            let mut sum = Sum::default();
+            places.iter().for_each(|place| sum.join(&place.tiny));
+            let pattern = &self.patterns.all[places[0].pattern as usize];
+            let path = format!("{}{}", pattern.text, self.known.step(pattern, &step, None)?);
+            let total = places.iter().map(|place| place.visited).sum();
+            let row = self.row(places[0], Reason::TinyContainers, sum)?;
+            push(to, Waste { path, total, ..row })?;
+        }
+        Ok(())
+    }
+
+    /// What nodes and malloc add to what is in the blocks.
+    fn costs_of_blocks(&self, to: &mut Vec<Waste>, control: &Control) -> Result<()> {
+        // so often as much as its element a node may take
+        const OF_LIST: u64 = 3;
+        const OF_OTHERS: u64 = 5;
+        let known = self.known;
+        // by name what is in a block, and how much more it may take
+        let mut most: Vec<Option<Option<Content>>> = filled(known.names.len(), None)?;
+        let mut sums: Vec<(Sum, Option<Content>)> = filled(self.patterns.all.len(), (Sum::default(), None))?;
+        let mut pace = Pace::new(control);
+        for (block, pattern) in self.patterns.of.iter().enumerate() {
+            pace.step()?;
+            let name = known.name(block);
+            if name == NONE || known.named.level[block] > Strength::Local as u8 || known.memory.is_alone(block as u32) {
+                continue;
+            }
+            let content = match most[name as usize] {
+                Some(known) => known,
+                None => *most[name as usize].insert(self.content(name, OF_LIST, OF_OTHERS)?),
+            };
+            let (Some(content), Some((sum, of))) = (content, sums.get_mut(*pattern as usize)) else { continue };
+            // what is larger than its type has something else behind it
+            if !known.memory.fits_about(block as u32, content.whole) {
+                continue;
+            }
+            let (start, size) = (known.memory.start(block as u32), known.memory.size(block as u32));
+            let resident = self.present.map_or(0, |present| present.within(start, start.wrapping_add(size)));
+            *of = Some(content);
+            let room = Room { start, elements: 1, used: content.bytes.min(size), room: size, grown: 0, is_ahead: true };
+            sum.add(&room, resident.saturating_sub(room.used));
+        }
+        for (number, (sum, content)) in (0..).zip(sums) {
+            let Some(content) = content else { continue };
+            // a header of malloc's that is a small part of the block is the price of any block
+            let is_much = match content.reason {
+                Reason::NodeOverhead => sum.room > content.times.saturating_mul(sum.used),
+                _ => sum.unused().saturating_mul(4) > sum.room,
+            };
+            let pattern: &Pattern = &self.patterns.all[number as usize];
+            if is_much && sum.unused() >= WORTH {
+                let of = known.names.get(pattern.name as usize).map_or_else(|| "".into(), |name| name.text.clone());
+                push(
+                    to,
+                    Waste {
+                        reason: content.reason,
+                        path: pattern.text.clone(),
+                        of,
+                        certain: true,
+                        total: sum.number,
+                        sum,
+                        resident: self.present.map(|_| sum.resident),
+                        frequent: Vec::new(),
+                        is_text: false,
+                    },
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// None: blocks of that name are of no one object or element.
+    fn content(&self, name: u32, of_list: u64, of_others: u64) -> Result<Option<Content>> {
+        let name = &self.known.names[name as usize];
+        let Some(of) = name.of.filter(|_| name.form == NameForm::Object) else { return Ok(None) };
+        let facts = self.known.layouts.types.facts(of)?;
+        if of >= 0 {
+            return Ok(Some(Content { reason: Reason::Rounding, bytes: facts.size, whole: facts.size, times: 0 }));
+        }
+        // a node has links before its element
+        let Some(value) = facts.fields.iter().find(|field| field.name.is_empty() && facts.fields.len() > 1) else {
+            return Ok(None);
+        };
+        let bytes = self.known.layouts.types.facts(value.of)?.size;
+        let times = if name.text.contains("list<") { of_list } else { of_others };
+        Ok(Some(Content { reason: Reason::NodeOverhead, bytes, whole: facts.size, times }))
+    }
+
     /// Of a pointer there that shares an object, or only knows it.
     fn note_shared(&mut self, shared: &SharedBlock, at: At, name: &Rc<str>) -> Result<()> {
         let memory = self.known.memory;
@@ -452,9 +634,10 @@ impl Visit<'_> {
 
     fn row_of_copies(&self, copies: Copies) -> Waste {
         let pattern = &self.patterns.all[copies.pattern as usize];
-        let of = self.known.names.get(pattern.name as usize).map_or_else(|| "".into(), |name| name.text.clone());
+        let name = self.known.names.get(pattern.name as usize);
+        let of: Rc<str> = name.map_or_else(|| "".into(), |name| name.text.clone());
         Waste {
-            reason: Reason::Duplicates,
+            reason: if is_captured(&of) { Reason::Captured } else { Reason::Duplicates },
             path: pattern.text.clone(),
             of,
             certain: pattern.level <= Strength::Local as u8,

@@ -76,20 +76,32 @@ impl Container {
         })
     }
 
+    /// What one with next to no elements takes besides itself; None: it has more, or has not proved itself, or takes as
+    /// little as can be.
+    pub fn tiny(&self, memory: &Memory, address: u64) -> Result<Option<Tiny>> {
+        match self {
+            Container::Nodes(own) => own.tiny(memory, address),
+            Container::Other(own) => own.tiny(memory, address),
+            _ => Ok(None),
+        }
+    }
+
     /// How much it uses of the block that it has for elements; None: it has none, or has not proved itself.
     pub fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
         Ok(match self {
             Container::Body(own) => own.body(memory, address).and_then(|body| own.room(&body)),
             Container::Nodes(own) => own.form.table(memory, address).map(|(table, count)| {
                 let (word, used) = (memory.word_size(), count.min(table.room));
-                // how full a table has to be before it grows the program may choose
+                // how full a table has to be before it grows the program may choose; the smallest have 13
                 const SPARSE: u64 = 8;
+                const SMALL: u64 = 64;
+                let grown = if table.room > SMALL { table.room.saturating_mul(word) / SPARSE } else { 0 };
                 Room {
                     start: table.start,
                     elements: count,
                     used: used.saturating_mul(word),
                     room: table.room.saturating_mul(word),
-                    grown: table.room.saturating_mul(word) / SPARSE,
+                    grown,
                     is_ahead: false,
                 }
             }),
@@ -114,6 +126,18 @@ pub struct Room {
     pub is_ahead: bool,
 }
 
+/// A container with next to no elements, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiny {
+    pub elements: u64,
+    /// What the elements take.
+    pub held: u64,
+    /// Its blocks, with malloc's own bytes.
+    pub blocks: u64,
+    /// One of them; 0: it has none.
+    pub block: u64,
+}
+
 /// A container that has no form in common with others: see `Container`.
 pub trait Other {
     fn claims(&self, memory: &Memory, address: u64, take: &mut Take) -> Result<bool>;
@@ -129,6 +153,10 @@ pub trait Other {
     }
 
     fn room(&self, _: &Memory, _: u64) -> Result<Option<Room>> {
+        Ok(None)
+    }
+
+    fn tiny(&self, _: &Memory, _: u64) -> Result<Option<Tiny>> {
         Ok(None)
     }
 
@@ -156,6 +184,8 @@ pub const COUNTED_IN_RUST: [&str; 3] = ["alloc::rc::RcBox", "alloc::rc::RcInner"
 pub struct Node {
     pub of: TypeId,
     pub size: u64,
+    /// Of its value.
+    pub value: u64,
     /// Where what follows its value may lie.
     pub tail: u64,
 }
@@ -185,6 +215,11 @@ pub trait NodesForm {
     /// Adds its nodes in their order, as blocks; None unless it has proved itself: what was added is worth nothing then.
     fn nodes(&self, node: &Node, memory: &Memory, address: u64, to: &mut Vec<u32>) -> Result<Option<Buckets>>;
 
+    /// How many nodes it says that there are, without a proof; None: it does not, or takes as little as can be.
+    fn count(&self, _: &Memory, _: u64) -> Option<u64> {
+        None
+    }
+
     /// The table of a hash table that has one, and how many nodes it says that there are, without a proof.
     fn table(&self, _: &Memory, _: u64) -> Option<(Buckets, u64)> {
         None
@@ -208,6 +243,28 @@ impl OfNodes {
     pub fn nodes(&self, memory: &Memory, address: u64, to: &mut Vec<u32>) -> Result<Option<Buckets>> {
         to.clear();
         self.form.nodes(&self.node, memory, address, to)
+    }
+
+    fn tiny(&self, memory: &Memory, address: u64) -> Result<Option<Tiny>> {
+        let (table, count) = match self.form.table(memory, address) {
+            Some((table, count)) => (Some(table), count),
+            None => (None, self.form.count(memory, address).unwrap_or(u64::MAX)),
+        };
+        // a node of a tree is what a tree needs
+        if count > u64::from(self.buckets.is_some()) {
+            return Ok(None);
+        }
+        let mut nodes = Vec::new();
+        if self.nodes(memory, address, &mut nodes)?.is_none() {
+            return Ok(None);
+        }
+        let mut blocks = nodes.iter().map(|node| memory.size(*node)).sum();
+        let mut block = nodes.first().map_or(0, |node| memory.start(*node));
+        if let Some(table) = table.and_then(|table| memory.at(table.start)) {
+            blocks += memory.size(table);
+            block = memory.start(table);
+        }
+        Ok(Some(Tiny { elements: count, held: count * self.node.value, blocks, block }))
     }
 
     pub fn claim(&self, node: u64, number: u64) -> Claim<'_> {

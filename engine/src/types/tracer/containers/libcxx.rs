@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::forms::*;
 use super::libstdcxx::{
-    are_blocks, key_of, map_room, three_words, AnyValue, Chain, Control, Counts, Hash, Manager, OneOf, Perhaps, Ring,
-    Shared, Sharing, Tree,
+    are_blocks, key_of, map_room, three_words, tiny_deque, AnyValue, Chain, Control, Counts, Hash, Manager, OneOf,
+    Perhaps, Ring, Shared, Sharing, Tree,
 };
 use crate::failure::{filled, Result};
 use crate::types::facts::{Facts, Form, TypeId};
@@ -223,6 +223,11 @@ impl Other for Deque {
         Ok(true)
     }
 
+    fn tiny(&self, memory: &Memory, address: u64) -> Result<Option<Tiny>> {
+        let known = self.buffers(memory, address)?;
+        Ok(known.and_then(|([start, .., count], buffers)| tiny_deque(memory, start, &buffers, count, self.size)))
+    }
+
     fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
         let known = self.buffers(memory, address)?.filter(|([start, ..], _)| *start != 0);
         Ok(known.map(|([start, _, _, top, ..], buffers)| {
@@ -256,7 +261,7 @@ fn node(types: &TypeTable, owner: &str, value: TypeId, names: &[&str], after: u6
     let mut fields = links(types, names, 0)?;
     fields.push(field("", place, value));
     let of = types.made_up(&format!("{owner} node"), size, fields, key_of(types, owner, value, place)?)?;
-    Ok(Node { of, size, tail: size })
+    Ok(Node { of, size, value: held, tail: size })
 }
 
 fn tree(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {

@@ -431,6 +431,13 @@ impl Other for Deque {
         Ok(true)
     }
 
+    fn tiny(&self, memory: &Memory, address: u64) -> Result<Option<Tiny>> {
+        Ok(self.buffers(memory, address)?.filter(|known| known.map != 0).and_then(|known| {
+            let elements = known.finish.cur.saturating_sub(known.start.cur) / self.size;
+            tiny_deque(memory, known.map, &known.buffers, elements, self.size)
+        }))
+    }
+
     /// Of its map: buffers that have no element it lets go.
     fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
         Ok(self.buffers(memory, address)?.filter(|known| known.map != 0).map(|known| {
@@ -438,6 +445,14 @@ impl Other for Deque {
             map_room(memory, known.map, elements, known.room)
         }))
     }
+}
+
+/// Of a deque's map and its only buffer.
+pub fn tiny_deque(memory: &Memory, map: u64, buffers: &[u64], elements: u64, size: u64) -> Option<Tiny> {
+    let [buffer] = buffers else { return None };
+    let blocks = [map, *buffer].iter().filter_map(|start| memory.at(*start)).map(|block| memory.size(block)).sum();
+    let held = elements.saturating_mul(size);
+    (elements <= 1).then_some(Tiny { elements, held, blocks, block: *buffer })
 }
 
 /// Of a deque's map with so many buffers, and room for so many.
@@ -555,7 +570,7 @@ impl Made<'_> {
         let mut fields = links(types, self.names, self.front)?;
         fields.push(field("", place, value));
         let of = types.made_up(&format!("{owner} node"), size, fields, key_of(types, owner, value, place)?)?;
-        Ok(Node { of, size, tail: rounded(place.saturating_add(facts.size), word) })
+        Ok(Node { of, size, value: facts.size, tail: rounded(place.saturating_add(facts.size), word) })
     }
 }
 
@@ -596,6 +611,10 @@ impl NodesForm for Tree {
                 && are_ends(memory.start(to[0]), memory.start(to[to.len() - 1]))
         };
         Ok(is_right.then(Buckets::default))
+    }
+
+    fn count(&self, memory: &Memory, address: u64) -> Option<u64> {
+        self.words.read(memory, address).map(|[count, ..]| count)
     }
 }
 
@@ -710,6 +729,10 @@ impl NodesForm for Hash {
             }
         };
         Ok(is_right.then_some(Buckets { start, room: if alone { 0 } else { room } }))
+    }
+
+    fn count(&self, memory: &Memory, address: u64) -> Option<u64> {
+        self.words.read(memory, address).map(|[_, _, _, count]| count)
     }
 
     fn table(&self, memory: &Memory, address: u64) -> Option<(Buckets, u64)> {
