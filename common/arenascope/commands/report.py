@@ -32,6 +32,8 @@ from ..base.class_names import type_words
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
 from ..base.model import LEFT_OUT, REPLACED, Allocator, Statement, hold_over
 from ..base.whole_file import write_whole
+from ..blocks.declared.once_per_image import waste_in
+from ..blocks.declared.waste_rows import WasteRow
 from ..blocks.graph.blocks import OwnerPages
 from ..blocks.graph.edges import build
 from ..blocks.graph.leads import Owner
@@ -69,6 +71,7 @@ from .framework.live_copy import CopiedImage, quick_core_search
 from .map import sentences as map_sentences
 from .snapshot import moment_before, take_moment
 from .types import typed
+from .waste import row_record
 
 AT_ONCE = ("arenas", "trim", "params", "version")
 """Commands that the report has read most for: they run while the process is held."""
@@ -376,6 +379,8 @@ class _Blocks(NamedTuple):
     """The image in which pointers were followed."""
     seen: Optional[LiveBlockKinds] = None
     """Types of live blocks, with the memory that they hold back."""
+    waste: Optional[Sequence[WasteRow]] = None
+    """What of them is not needed."""
 
 
 class _Growth(NamedTuple):
@@ -413,6 +418,8 @@ def _report(context: Context) -> Answer:
         facts = _with_blocks(context, facts_of(picture), blocks)
         facts = facts._replace(growth=what_they_show(grown.sentence), tells_types_that_grow=bool(grown.types))
         concluded = _conclusions(context, facts, grown)
+    if blocks.looked is not None:
+        concluded = concluded._replace(waste=blocks.waste, live=blocks.looked.search.blocks.bytes)
     return _answer(context, picture, concluded, page, blocks.looked)
 
 
@@ -429,7 +436,17 @@ def _look_closer(context: Context, page: Optional[HtmlReport]) -> _Blocks:
     if page is not None:
         page.read_at_once()
     looked = _looked(context)
-    return _Blocks(looked, types_of(context.session).seen if _wants_types(context) else None)
+    seen = types_of(context.session).seen if _wants_types(context) else None
+    return _Blocks(looked, seen, _waste(context, looked) if looked is not None else None)
+
+
+def _waste(context: Context, looked: CopiedImage) -> Optional[Sequence[WasteRow]]:
+    """None if Ctrl-C ended it."""
+    try:
+        return waste_in(looked.search) if context.session.started else ()
+    except KeyboardInterrupt:
+        context.session.stopped = True
+        return None
 
 
 def _with_blocks(context: Context, facts: Facts, blocks: _Blocks) -> Facts:
@@ -616,6 +633,9 @@ def _found(context: Context, picture: Optional[ResidentPicture], concluded: scre
         types=None if seen is None else [_type(row) for row in seen.rows[:TYPES]],
         held=sums_of(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
         judgement=statement_record(concluded.judgement, concluded.verdict),
+        waste=None
+        if concluded.waste is None
+        else [row_record(context.session, each, context.user_data) for each in screen.worth_saying(concluded)],
         growth=grown and statement_record(grown, growth_sentence(grown)),
         grown=None if concluded.types_grown is None else [GrownType.of(each) for each in concluded.types_grown],
         measure=picture.measure if picture else None,

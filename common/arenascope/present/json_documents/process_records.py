@@ -11,7 +11,7 @@ from ...analysis.top_order import FIGURES as TOP_FIGURES
 from ...analysis.trend import COURSES
 from ...base.model import KINDS
 from .arena_records import ALLOCATORS, AllocatorShare, Index
-from .block_records import HOLDS_BACK, OWNER_KINDS, BlocksOfType, RootRecord, Written
+from .block_records import HOLDS_BACK, OWNER_KINDS, BlocksOfType, RootRecord, WasteRecord, Written
 from .record import JUDGEMENT, Address, ChunkTally, Document, Record, Size, StatementRecord
 
 
@@ -555,6 +555,8 @@ class ReportDocument(Document, command="report"):
     held: Optional[LiveBlockSums]
     """Whether the blocks in use are held, and by whom; null without --owners or --html. What is reached, possible, lost
     and unknown sum to live_bytes."""
+    waste: Optional[Sequence[WasteRecord]]
+    """What of the blocks in use is not needed, where it is much, as in waste; null without --owners or --html."""
     judgement: Annotated[StatementRecord, JUDGEMENT]
     growth: Optional[StatementRecord]
     """With --since or --again: what grew, by two moments."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import Collection, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.advice import OF_LEAKS, Advice
-from ...analysis.causes import Facts
+from ...analysis.advice import LOOKS, OF_LEAKS, Advice
+from ...analysis.causes import WORTH, Facts
 from ...analysis.diff import CONTAINER, NAMELESS
 from ...analysis.pins import TypeRow
 from ...analysis.report import (
@@ -22,12 +22,16 @@ from ...analysis.report import (
     is_unnamed,
 )
 from ...analysis.trend import BLOCKS_OF_A_SIZE, Grown, worth_naming
-from ...base.class_names import type_words
+from ...base.class_names import type_words, with_short_names
 from ...base.model import Statement, whole
+from ...blocks.declared.waste_rows import WasteRow
 from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, number, signed, table, with_verb
 from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL, AdviceText
 from .types import GUESS, name_of
 from .verdict import ELSEWHERE, Pair
+from .waste import advice as advice_of_waste
+from .waste import advice_text
+from .waste import sentence as waste_sentence
 
 LONG_ENOUGH = 60
 """Below this, an hourly rate means nothing."""
@@ -243,6 +247,26 @@ class Conclusions(NamedTuple):
     """Types that grew; only if both moments have types."""
     facts: Optional[Facts] = None
     """The facts that the conclusions were drawn from."""
+    waste: Optional[Sequence[WasteRow]] = None
+    """What of the blocks is not needed; None: nobody looked."""
+    live: int = 0
+    """Bytes of all blocks, for that."""
+
+
+OF_LIVE, MOST_WASTE = 20, 3
+"""Waste is told from such a part of the live bytes on, and so many rows of it."""
+
+
+def worth_saying(concluded: Conclusions) -> Sequence[WasteRow]:
+    """The rows of waste that matter: certain, and much of it in memory."""
+    rows = [
+        each
+        for each in concluded.waste or ()
+        if each.certain
+        and each.unused * OF_LIVE >= concluded.live
+        and min(each.unused, each.unused if each.resident is None else each.resident) >= WORTH
+    ]
+    return rows[:MOST_WASTE]
 
 
 def notes(picture: ResidentPicture, in_a_call: bool) -> Iterator[str]:
@@ -274,6 +298,10 @@ def lines(
     if concluded.growth:
         for sentence in (*growth_headlines(style, concluded.types_grown), growth_sentence(concluded.growth)):
             yield from map(style.bold, textwrap.wrap(sentence, width))
+    wasted = worth_saying(concluded)
+    for row in wasted:
+        yield from map(style.bold, textwrap.wrap(with_short_names(waste_sentence(style, row, concluded.live)), width))
+        yield from _item(advice_text(advice_of_waste(row)), width)
     for note in concluded.notes:
         yield from textwrap.wrap(f"note: {note}", width)
     if picture is not None:
@@ -291,6 +319,9 @@ def lines(
         for _, pair in concluded.causes:
             yield from _item(cause_line(pair) if full else pair[0], width)
     todo = [(each, words) for each, words in concluded.advice if each.id not in NO_HELP]
+    if wasted:
+        # what is known to be too much need not be seen to grow
+        todo.sort(key=lambda each: each[0].id in LOOKS)
     if todo:
         yield ""
         several = sum(1 for each, _ in todo if each.effect) > 1
@@ -316,6 +347,8 @@ def lines(
     if named and facts and not facts.seen and (facts.matters(facts.part("scraps")) or in_use):
         # `types` tells what is in use; for what is stranded, the report must follow blocks itself
         more.insert(0, f"{style.typed('types' if in_use else 'report --types')} (what the blocks are)")
+    if named and in_use and concluded.waste is None:
+        more.append(f"{style.typed('waste')} (what of it is not needed)")
     if held is not None:
         more.append(style.typed("owners"))
         more += [] if any(each.id in OF_LEAKS for each, _ in todo) else _next_leaks(style, held)

@@ -1,0 +1,122 @@
+"""What the rows of `heap waste` say in words, and what to do about each: on its screen and in the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.model import Statement
+from ..shared_text.text import Style, count, share
+from .types import GUESS
+
+if TYPE_CHECKING:
+    from ...blocks.declared.waste_rows import WasteRow
+
+IN_RUST = ("alloc::", "std::collections::", "hashbrown::")
+
+
+def advice(row: WasteRow) -> Statement:
+    """What to change in the program."""
+    figures = {"bytes": row.unused, "resident_bytes": row.resident, "containers": row.number}
+    return Statement(_advice_id(row), figures, {"path": row.path})
+
+
+def _advice_id(row: WasteRow) -> str:
+    is_rust, is_library = row.type.startswith(IN_RUST), "<" in row.type or "::" in row.type
+    if row.reason == "unused-room":
+        return "shrink-to-fit" if is_rust or is_library else "realloc-to-fit"
+    if row.reason == "emptied":
+        return "shrink-emptied" if is_rust else "swap-with-empty" if is_library else "free-emptied"
+    if row.reason == "destroyed-kept":
+        return "drop-expired" if is_rust else "drop-expired-or-apart"
+    if row.reason == "duplicates":
+        return "share-texts" if row.is_text else "share-copies"
+    return row.reason
+
+
+ADVICE = {
+    "shrink-to-fit": "reserve what is needed, not the most that may come; `shrink_to_fit()` (of hash tables also "
+    "`rehash(0)`) once no more is added",
+    "realloc-to-fit": "allocate what is needed, not the most that may come; `realloc` once no more is added",
+    "shrink-emptied": "`shrink_to_fit()` after `clear()`, or put a new one in its place (`std::mem::take`)",
+    "swap-with-empty": "`clear()` keeps the room: `shrink_to_fit()` behind it, or swap with an empty one",
+    "free-emptied": "free the array once it is empty, or `realloc` it to what is needed next",
+    "drop-expired": "drop each `Weak` whose `strong_count()` is 0: it keeps the memory of a value that is gone",
+    "drop-expired-or-apart": "drop the `weak_ptr`s that have `expired()`; what `make_shared` made keeps the object's "
+    "memory for them, `shared_ptr<T>(new T)` only a control block",
+    "share-texts": "keep one copy of each text and share it: an interning table, `shared_ptr<const string>`, `Rc<str>`",
+    "share-copies": "look why it is made again (added twice?); keep one copy of each and share it",
+    "captured": "capture a pointer or a `shared_ptr` to what all functions use, not a copy of it",
+    "tiny-containers": "make the container when its first element comes (a `unique_ptr` to it, an `optional`), or keep "
+    "few elements in a vector",
+    "node-overhead": "keep small elements beside each other: a vector, a deque or a sorted vector in place of nodes",
+    "rounding": "allocate many at once (an array, a slab, a pool), or make the object fit malloc's sizes: 24, 40, 56, "
+    "72, 88 bytes and so on",
+}
+"""By id."""
+
+
+def advice_text(said: Statement) -> str:
+    return ADVICE[said.id]
+
+
+WHY = {
+    "unused-room": "unused room",
+    "emptied": "emptied",
+    "destroyed-kept": "destroyed, kept",
+    "duplicates": "duplicates",
+    "captured": "captured copies",
+    "tiny-containers": "next to empty",
+    "node-overhead": "nodes",
+    "rounding": "rounding",
+}
+"""The reasons as the screen has them."""
+
+
+def sentence(style: Style, row: WasteRow, live: int) -> str:
+    """ "store->series[].second.points: 8,000 vectors use 3.2 MiB of 175.8 MiB", in the program's own words."""
+    total = "" if row.number == row.total else f" of {row.total:,}"
+    number = f"{row.number:,}{total} {_what(row)}"
+    guess = "" if row.certain else GUESS
+    in_memory = "" if row.resident is None else f", {style.size(row.resident)} of it in memory"
+    part = f"{share(row.unused, live)} of the live bytes{in_memory}"
+    rest = f"{style.size(row.unused)}, {part}{guess}"
+    if row.reason == "tiny-containers":
+        return f"{row.path}: {number} with next to no elements cost {rest}"
+    if row.reason == "node-overhead":
+        each = f"{row.room // row.number:,} bytes for {row.used // row.number:,}"
+        return f"{row.path}: {row.number:,} nodes take {each} of an element each: {rest}"
+    if row.reason == "rounding":
+        each = f"{row.used // row.number:,} bytes and take {row.room // row.number:,}"
+        return f"{row.path}: {row.number:,} objects are {each} each: {rest}"
+    if row.reason in ("duplicates", "captured"):
+        kinds = count(row.elements, "different value")
+        blocks = count(row.number + row.elements, "block")
+        return f"{row.path}: {blocks} have {kinds}; one copy of each would save {rest}"
+    if row.reason == "destroyed-kept":
+        weak = count(row.elements, "weak pointer")
+        keeps = "keeps" if row.elements == 1 else "keep"
+        return f"{row.path}: {number} are destroyed, and {weak} {keeps} their {style.size(row.room)}, {part}{guess}"
+    if row.reason == "emptied":
+        return f"{row.path}: {number} without elements keep {style.size(row.room)}, {part}{guess}"
+    return f"{row.path}: {number} use {style.size(row.used)} of {style.size(row.room)}; the rest is {part}{guess}"
+
+
+KINDS = (
+    ("std::vector<", "vector"),
+    ("alloc::vec::Vec<", "vector"),
+    ("std::__cxx11::basic_string<", "string"),
+    ("std::basic_string<", "string"),
+    ("alloc::string::String", "string"),
+    ("std::deque<", "deque"),
+    ("alloc::collections::vec_deque::VecDeque<", "queue"),
+    ("std::unordered_", "hash table"),
+    ("std::collections::hash::", "hash table"),
+    ("hashbrown::", "hash table"),
+)
+
+
+def _what(row: WasteRow) -> str:
+    if row.reason == "destroyed-kept":
+        return "object" if row.number == row.total == 1 else "objects"
+    one = next((word for start, word in KINDS if row.type.startswith(start)), "container")
+    return one if row.number == row.total == 1 else f"{one}s"
