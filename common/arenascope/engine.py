@@ -420,6 +420,26 @@ class HolderGround(NamedTuple):
     """low, high, skew, mask, the program."""
 
 
+class StrengthGround(NamedTuple):
+    """What tells how sure a pointer to the inside of a block is: see strength.rs."""
+
+    constants: array[int]
+    """(start, end, 1 for code and 2 for what the image lacks) of mappings of files, in order."""
+    fronts: array[int]
+    """(bytes, whether it holds pieces) of what a program has in front of each block; empty: nothing."""
+
+    def tables(self, call: _Call) -> tuple[Any, Any]:
+        return call.table(self.constants, len(self.constants) // 3), call.table(self.fronts, len(self.fronts) // 2)
+
+
+class Reached(NamedTuple):
+    """Blocks that pointers to their inside lead to."""
+
+    inside: memoryview
+    alike: memoryview
+    """Those at an offset that is the same for most blocks of their size."""
+
+
 class FoundBodies(NamedTuple):
     """Blocks that containers hold, as kinds from the first number on that was not given."""
 
@@ -655,24 +675,19 @@ class EngineImage(_Owned):
         self._run("pointers", *arguments, meter=meter, size=self.bytes_in(spans))
         return struct.iter_unpack("=QQII", given.view("B", 24))
 
-    def insides(
-        self, table: EdgeTable, first: Buffer, marks: bytearray, mark: int
-    ) -> Iterator[tuple[int, int, int, int]]:
-        """Marks the blocks into which links of these lead that lead back, and what hangs on them; the same for what is
-        marked then. Returns the other pointers to the inside of blocks that were not marked: (address, value, edge, 0).
-        """
+    def reach(self, table: EdgeTable, ground: StrengthGround, seeds: Buffer, marks: bytearray, mark: int) -> Reached:
+        """Marks the blocks to whose inside pointers lead that are as good as those to the start, and what hangs on
+        them. `seeds` are (block, value, where it lies or 0) of roots' pointers to the inside."""
+        call, given = _Call(), _Given(2)
+        tables = (*ground.tables(call), call.table(seeds, len(seeds) // 3), call.table(marks), mark)
+        self._run("reach", table.pointer, *tables, background.processors(), CONTROL, given.argument, size=1, at_once=1)
+        return Reached(given.view("I"), given.view("I", at=1))
+
+    def is_definite(self, ground: StrengthGround, block: int, value: int, at: int) -> bool:
+        """Whether a pointer to a block is as good as one to its start. `at`: where it lies, if it may be a link; 0."""
         call, given = _Call(), _Given(1)
-        tables = (table.pointer, call.table(first), call.table(marks), mark)
-        self._run("insides", *tables, background.processors(), CONTROL, given.argument, size=len(first), at_once=1)
-        return struct.iter_unpack("=QQII", given.view("B", 24))
-
-    def leads_back(self, value: int, address: int) -> bool:
-        """Whether the word at an address, which has this value, leads to a link that leads back to it."""
-        import ctypes
-
-        said = ctypes.c_uint32()
-        self._call("leads_back", ctypes.c_uint64(value), ctypes.c_uint64(address), ctypes.byref(said))
-        return bool(said.value)
+        self._call("judge", *ground.tables(call), call.table(array("Q", (block, value, at)), 1), given.argument)
+        return bool(given.view("B")[0])
 
     def contents(self, low: int, high: int, data: Sequence[Span], told: Buffer, meter: Meter) -> memoryview:
         """What each block holds of which nothing is `told`, which is -1, as in CONTENTS. Heaps lie from `low` to in
@@ -971,12 +986,6 @@ class EdgeTable(_Owned):
         call, given = _Call(), _Given(1)
         tables = (call.table(first), call.table(marks), mark, starts_only, call.table(parents))
         self._follow("graph_mark", *tables, CONTROL, given.argument)
-        return given.view("I")
-
-    def leading_inside(self, marks: bytearray, mark: int) -> memoryview:
-        """The blocks with this mark that have edges to the inside of blocks without it."""
-        call, given = _Call(), _Given(1)
-        self._follow("graph_leading_inside", call.table(marks), mark, CONTROL, given.argument)
         return given.view("I")
 
     def groups(self, nodes: Buffer, starts_only: bool) -> Groups:

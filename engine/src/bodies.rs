@@ -385,20 +385,7 @@ impl Pass<'_> {
     // memory
 
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
-        let (mut at, mut done) = (address, 0);
-        while done < bytes.len() {
-            let Some(piece) = self.ground.image.piece_from(at).filter(|piece| piece.start <= at) else { return false };
-            let size = usize::try_from(piece.end - at).unwrap_or(usize::MAX).min(bytes.len() - done);
-            if !self.ground.image.fill(at, &mut bytes[done..done + size]) {
-                return false;
-            }
-            done += size;
-            match at.checked_add(size as u64) {
-                Some(next) => at = next,
-                None => return done == bytes.len(),
-            }
-        }
-        true
+        self.ground.image.fill_across(address, bytes)
     }
 
     /// So many words; None where not all can be read.

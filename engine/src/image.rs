@@ -219,6 +219,24 @@ impl Image {
         piece.is_some_and(|piece| piece.read(address, to) == to.len())
     }
 
+    /// The same of what may lie in several pieces.
+    pub fn fill_across(&self, address: u64, to: &mut [u8]) -> bool {
+        let (mut at, mut done) = (address, 0);
+        while done < to.len() {
+            let Some(piece) = self.piece_from(at).filter(|piece| piece.start <= at) else { return false };
+            let size = usize::try_from(piece.end - at).unwrap_or(usize::MAX).min(to.len() - done);
+            if !self.fill(at, &mut to[done..done + size]) {
+                return false;
+            }
+            done += size;
+            match at.checked_add(size as u64) {
+                Some(next) => at = next,
+                None => return done == to.len(),
+            }
+        }
+        true
+    }
+
     /// Where the first piece lies that ends behind an address.
     pub fn piece_from(&self, address: u64) -> Option<Span> {
         let number = self.pieces.partition_point(|piece| piece.end() <= address);

@@ -26,6 +26,7 @@ pub mod ownership;
 pub mod pages;
 pub mod selection;
 pub mod stale;
+pub mod strength;
 pub mod sweep;
 pub mod types;
 
@@ -40,7 +41,7 @@ use crate::failure::{Control, Failure, Result};
 use crate::graph::{Further, Graph};
 use crate::groups::Groups;
 use crate::holders::{Held, Lead};
-use crate::image::{Cursor, Image, Piece, Span};
+use crate::image::{Image, Piece, Span};
 use crate::live::Lists;
 use crate::ownership::Tree;
 use crate::pages::{Join, Rules};
@@ -331,31 +332,44 @@ pub unsafe extern "C" fn arenascope_pointers(
     })
 }
 
-/// See `insides::insides`; `marks` are the caller's and change. Rows of `Found`.
+/// See `strength::reach`; `constants` are rows of `Constant`, `fronts` of `Front`, `seeds` of `Judged`, and `marks` are the
+/// caller's and change. Gives numbers of blocks (of 32 bits): all that is reached inside, and what is reached alike.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_insides(
+pub unsafe extern "C" fn arenascope_reach(
     engine: &Engine,
     graph: &Graph,
-    first: &Table,
+    constants: &Table,
+    fronts: &Table,
+    seeds: &Table,
     marks: &Table,
     mark: u32,
     threads: u32,
     control: &Control,
-    to: &mut Given,
+    to: &mut [Given; 2],
 ) -> i32 {
     guarded(|| {
         let Engine { image, blocks, .. } = engine;
-        let (first, marks, threads) = (first.of(), marks.of_mut(), threads as usize);
-        *to = Given::of(insides::insides(image, blocks, graph, first, marks, mark as u8, threads, control)?);
+        let ground = strength::Ground { image, blocks, constants: constants.of(), fronts: fronts.of() };
+        let (seeds, marks, threads) = (seeds.of(), marks.of_mut(), threads as usize);
+        let reached = strength::reach(&ground, graph, seeds, marks, mark as u8, threads, control)?;
+        *to = [Given::of(reached.inside), Given::of(reached.alike)];
         Ok(())
     })
 }
 
-/// See `insides::leads_back`: 1 if it does.
+/// See `strength::judge`: a byte for each of `judged`.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_leads_back(engine: &Engine, value: u64, address: u64, to: &mut u32) -> i32 {
+pub unsafe extern "C" fn arenascope_judge(
+    engine: &Engine,
+    constants: &Table,
+    fronts: &Table,
+    judged: &Table,
+    to: &mut Given,
+) -> i32 {
     guarded(|| {
-        *to = u32::from(insides::leads_back(&engine.image, value, address, &mut Cursor::leaping()?));
+        let Engine { image, blocks, .. } = engine;
+        let ground = strength::Ground { image, blocks, constants: constants.of(), fronts: fronts.of() };
+        *to = Given::of(strength::judge(&ground, judged.of())?);
         Ok(())
     })
 }
@@ -788,21 +802,6 @@ pub unsafe extern "C" fn arenascope_graph_mark(
     guarded(|| {
         let (marks, parents) = (marks.of_mut(), parents.of_mut());
         *to = Given::of(graph.mark(first.of(), marks, mark as u8, starts_only != 0, parents, control)?);
-        Ok(())
-    })
-}
-
-/// See `Graph::leading_inside`: numbers of 32 bits.
-#[no_mangle]
-pub unsafe extern "C" fn arenascope_graph_leading_inside(
-    graph: &Graph,
-    marks: &Table,
-    mark: u32,
-    control: &Control,
-    to: &mut Given,
-) -> i32 {
-    guarded(|| {
-        *to = Given::of(graph.leading_inside(marks.of(), mark as u8, control)?);
         Ok(())
     })
 }

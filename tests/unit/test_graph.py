@@ -148,8 +148,6 @@ def test_what_hangs_on_some_blocks(seed: int) -> None:
         assert len(found) == len(met)
         for block in met:
             assert block in first or any(each >> FLAGS == block for each in edges[parents[block]])
-        led = {block for block in met if any(each & INSIDE and not marks[each >> FLAGS] for each in edges[block])}
-        assert {*graph.table.leading_inside(marks, 2)} == led
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -27,7 +27,7 @@ from .edges import stale_at
 from .leads import RANKS, Owner
 from .leaks import doubts
 from .owners import UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
-from .pointer_strength import Strength
+from .pointer_strength import is_sure
 from .refs import BLOCK, ImageSearch, Ref, Seed, of_word
 from .returns import above_all, retained, returns
 
@@ -324,12 +324,11 @@ def find_owner(search: ImageSearch, goal: Goal, refs: Sequence[Ref]) -> Optional
     found = held(search) if goal.number is None else held_at_last(search, goal.number)
     if goal.number is not None and found.main.whose[goal.number] != NOBODY:
         return _way(search, found, goal.number)
-    strength = Strength(search.session, search.blocks)
 
     def order(ref: Ref) -> tuple[bool, int]:
         if ref.block is not None:
-            return not strength.is_sure(ref, goal), found.main.ranks[ref.block]
-        return not strength.is_sure(ref, goal), RANKS.index(ref.kind if ref.kind in RANKS else "stack")
+            return not is_sure(search, ref, goal), found.main.ranks[ref.block]
+        return not is_sure(search, ref, goal), RANKS.index(ref.kind if ref.kind in RANKS else "stack")
 
     known = [each for each in refs if each.block is None or found.main.whose[each.block] != NOBODY]
     last = min(known, key=order, default=None)

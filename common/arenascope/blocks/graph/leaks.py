@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from functools import cache
-from itertools import islice
-from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from itertools import chain, islice
+from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ...analysis.pins import SAMPLES
 from ...base.model import Kind, Statement
@@ -21,33 +21,29 @@ from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
 from .blocks import FLAGS, INSIDE, STALE, LiveBlocks
 from .edges import ROOT, Disguised, Graph, Lumps, SecondLook, build, lasting, lumps
-from .pointer_strength import Strength
+from .pointer_strength import strength_of
 from .refs import ALIKE, FAR, RELATIVE, ImageSearch, Seed
 from .roots import Roots
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
-SMALL = 512
-MANY_ALIKE = 8
-"""So many blocks of a size that are pointed to at one offset are no chance."""
 
 
 class Reach:
     """`marks[n]` of the nth block: 0 where nothing leads there, POSSIBLE or DEFINITE."""
 
     def __init__(self, search: ImageSearch, graph: Graph) -> None:
-        self._search, self._graph = search, graph
-        self._strength = Strength(search.session, search.blocks)
+        self._graph = graph
         self.marks = bytearray(len(graph.blocks))
-        self.alike: list[int] = []
+        self.alike: Sequence[int] = ()
         """What is reached at an offset that is the same for most blocks of its size."""
-        self._offsets: dict[int, set[int]] = {}
-        """Of such sizes."""
-        self._past: dict[int, set[int]] = {}
-        """How far inside other pointers lead."""
         self.mark((seed.edge >> FLAGS for seed in graph.seeds if not seed.edge & INSIDE), DEFINITE)
         if UNMARKED in self.marks:
             # of most programs that was all
-            self.mark(self._inside(), POSSIBLE)
+            seeds = [(seed.edge >> FLAGS, *_value(search, seed)) for seed in graph.seeds if seed.edge & INSIDE]
+            rows = array("Q", chain.from_iterable(seeds))
+            reached = search.engine.reach(graph.table, strength_of(search), rows, self.marks, DEFINITE)
+            self.alike = reached.alike.tolist()
+            self.mark(reached.inside, POSSIBLE)
 
     def mark(self, first: Iterable[int], mark: int) -> Sequence[int]:
         """These, and what hangs on them; all that had less."""
@@ -58,68 +54,13 @@ class Reach:
         new = self.mark(blocks, DEFINITE)
         self.mark([edge >> FLAGS for block in new for edge in self._graph.of(block)], POSSIBLE)
 
-    def _inside(self) -> list[int]:
-        """What pointers to the inside lead to. Where one is as good as a pointer to the start, it is marked so."""
-        marks = self.marks
-        seeds = [seed for seed in self._graph.seeds if seed.edge & INSIDE]
-        self.mark(
-            (seed.edge >> FLAGS for seed in seeds if self._is_lifted(seed.edge >> FLAGS, *self._value(seed))), DEFINITE
-        )
-        inside = [seed.edge >> FLAGS for seed in seeds]
-        table, engine = self._graph.table, self._search.engine
-        todo: Sequence[int] = table.leading_inside(marks, DEFINITE)
-        while todo:
-            more: list[int] = []
-            for _, value, edge, _ in engine.insides(table, array("I", todo), marks, DEFINITE):
-                to = edge >> FLAGS
-                if marks[to] == DEFINITE:
-                    continue
-                if not self._is_lifted(to, value):
-                    inside.append(to)
-                elif len(self._graph.of(to)):
-                    more += self.mark([to], DEFINITE)
-                else:
-                    # a text, of which a database has a million: nothing hangs on it
-                    marks[to] = DEFINITE
-            todo = more or self._alike()
-        return inside
 
-    def _is_lifted(self, to: int, value: int, at: Optional[int] = None) -> bool:
-        """Whether such a pointer is as good as one to the start; where it is not, how far inside it leads is kept.
-        `at`: as in Strength.is_definite."""
-        if self._strength.is_definite(to, value, at):
-            return True
-        past = value - self._search.blocks.starts[to]
-        if past in self._offsets.get(self._search.blocks.sizes[to], ()):
-            self.alike.append(to)
-            return True
-        self._past.setdefault(to, set()).add(past)
-        return False
-
-    def _alike(self) -> list[int]:
-        """Blocks of a size to which pointers lead at one offset inside, as to most of their size: they are meant,
-        whatever stands there. The others may be something else."""
-        groups: dict[int, list[int]] = {}
-        for to in self._past:
-            if self.marks[to] != DEFINITE:
-                groups.setdefault(self._search.blocks.sizes[to], []).append(to)
-        new: list[int] = []
-        for size, blocks in groups.items():
-            counts = Counter(past for each in blocks for past in self._past[each])
-            common = min(counts, key=lambda past: (-counts[past], past))
-            if counts[common] >= MANY_ALIKE and 2 * counts[common] > len(blocks):
-                self._offsets.setdefault(size, set()).add(common)
-                some = [each for each in blocks if common in self._past[each]]
-                self.alike += some
-                new += self.mark(some, DEFINITE)
-        return new
-
-    def _value(self, seed: Seed) -> tuple[int, Optional[int]]:
-        """And where it lies in memory."""
-        roots = self._search.roots
-        if seed.root < len(roots.ranges):
-            return self._search.session.memory.word(seed.address), seed.address
-        return roots.words[seed.root - len(roots.ranges)].value, None
+def _value(search: ImageSearch, seed: Seed) -> tuple[int, int]:
+    """A root's pointer, and where it lies in memory or 0."""
+    roots = search.roots
+    if seed.root < len(roots.ranges):
+        return search.session.memory.word(seed.address), seed.address
+    return roots.words[seed.root - len(roots.ranges)].value, 0
 
 
 SAMPLE = 256

@@ -12,7 +12,7 @@ from .asked_address import Goal
 from .blocks import FLAGS, STALE
 from .edges import Graph, build, stale_at
 from .leaks import mark_without_stale_words, types_of
-from .pointer_strength import Strength
+from .pointer_strength import is_sure
 from .refs import BLOCK, ImageSearch, Ref, of_word
 from .stale_words import NO_BLOCK, why_text
 
@@ -34,7 +34,6 @@ class RefDetails:
         self._search = search
         self._header = search.session.layout.header
         self._types = types_of(search, numbers)
-        self._strength = Strength(search.session, search.blocks)
 
     def stale(self, ref: Ref) -> Optional[str]:
         """Why it is stale: one of base/model.py's STALE."""
@@ -43,7 +42,7 @@ class RefDetails:
         return stale_at(self._search, ref.address, ref.block if ref.block is not None else NO_BLOCK)
 
     def is_sure(self, ref: Ref, goal: Goal) -> bool:
-        return self._strength.is_sure(ref, goal)
+        return is_sure(self._search, ref, goal)
 
     def begin_of(self, goal: Goal) -> int:
         """The block's chunk; a mapping's own start."""

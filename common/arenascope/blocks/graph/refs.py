@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequ
 from ...base.errors import ArenascopeError
 from ...base.meter import Meter, Unseen
 from ...base.model import ROOT_KINDS
-from ...engine import ENCODINGS, EngineImage
+from ...engine import ENCODINGS, EngineImage, StrengthGround
 from ...glibc.find.thread_pointers import Dtv
 from ...session.session import Session
 from ...sources.elf.address_names import names_of, place_of
@@ -220,6 +220,7 @@ class ImageSearch:
         self.contexts: Optional[Contexts] = None
         self.stale_words: Optional[StaleWords] = None
         self.root_pointers: Optional[Sequence[Seed]] = None
+        self.strength: Optional[StrengthGround] = None
         self.graph: Optional[Graph] = None
         self.second_look: Optional[SecondLook] = None
         self.held: Optional[BlockHolders] = None

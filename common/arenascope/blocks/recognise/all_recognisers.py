@@ -209,6 +209,9 @@ class InFront(NamedTuple):
     """What comes after it is handed out in small pieces."""
 
 
+NOTHING = InFront(0, False)
+
+
 class Catalogue:
     """The kinds of one image, as far as they have been met."""
 
@@ -342,20 +345,15 @@ class Catalogue:
             return self.index_of(KindOfSize(kind._replace(name=f"{kind.name}[]"), step, kind))
         return self.index_of(KindOfSize(kind, usable))
 
-    def _fronts_of_all(self) -> Mapping[int, InFront]:
+    def in_front(self, user: int) -> InFront:
+        """What an allocator of the program's has in front of what a block is for."""
         if self._in_front is None:
             self.kinds_of(self._blocks())
-        return self._in_front or {}
+        return (self._in_front or {}).get(user, NOTHING)
 
     def front(self, user: int) -> int:
-        """How many bytes of an allocator's lie in front of what a block is for."""
-        found = self._fronts_of_all().get(user)
-        return found.bytes if found is not None else 0
-
-    def hands_out_pieces(self, user: int) -> bool:
-        """Whether what comes after such a header is a pool of the same program's."""
-        found = self._fronts_of_all().get(user)
-        return found is not None and found.holds_pieces
+        """How many bytes of it there are."""
+        return self.in_front(user).bytes
 
     @property
     def asks_blocks_alone(self) -> bool:

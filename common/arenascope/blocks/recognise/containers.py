@@ -5,24 +5,18 @@ emergency pool. What containers hold the engine finds (bodies.rs): see named_by_
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...sources.memory import Memory
 from ...sources.target import Span
 from .module_memory import fits
-
-if TYPE_CHECKING:
-    pass
 
 TREE, LIST, PAGES = "std::map or set node", "list node", "pages, linked"
 GROUP = 16
 GROUPS = (GROUP, 8)
 """So many control bytes are looked at together, and repeated after their end: with SSE2, and without."""
-FREE = DELETED = 0x80
+FREE = 0x80
 """Empty or deleted; a smaller one is of an entry."""
-EMPTY = 0xFF
 LEAST_PLACES, MOST_PLACES = 4, 1 << 32
-LOOKED_AT = 256
 TAKEN = bytes(range(FREE))
 
 
@@ -72,27 +66,6 @@ def table_in(words: Sequence[int], index: int) -> Optional[RawTable]:
     if mask & mask + 1 or not LEAST_PLACES <= mask + 1 <= MOST_PLACES or not 0 < entries <= room - left:
         return None
     return RawTable(control, mask + 1, entries)
-
-
-def is_table(memory: Memory, start: int, usable: int, past: int) -> bool:
-    """Whether a block whose holder is not known is one, with its control bytes `past` its start."""
-    most = min(past, usable - past - GROUP)
-    if past % GROUP or most < 4:
-        return False
-    return any(
-        _has_control(memory, start + past, 1 << bits)
-        for bits in range(2, most.bit_length())
-        if fits(past + (1 << bits) + GROUP, usable)
-    )
-
-
-def _has_control(memory: Memory, at: int, places: int) -> bool:
-    first = memory.try_read(at, min(places, LOOKED_AT)) or b""
-    if places < GROUP:
-        again = memory.try_read(at, GROUP + places) == first + b"\xff" * (GROUP - places) + first
-    else:
-        again = memory.try_read(at + places, GROUP) == first[:GROUP]
-    return again and EMPTY in first and all(each < DELETED or each in (EMPTY, DELETED) for each in first)
 
 
 STDIO = 0xFBAD
