@@ -24,7 +24,7 @@ from ..base.printable import one_line
 from ..commands.framework.arguments import argument, outline_of, seconds
 from ..commands.framework.command import EXACT
 from ..present.json_documents.process_records import RunningProcess, TopDocument, WholeLook
-from ..present.json_documents.record import chunk_tally, envelope, plain
+from ..present.json_documents.record import ChunkTally, envelope, plain
 from ..present.screens.verdict import OtherScreen
 from ..present.shared_text.text import Style, count, duration, next_lines, number, safe_lines, table
 from ..session.header_look import HeaderLook, HeaderReader
@@ -226,23 +226,20 @@ class Looks:
 
     def _row(self, listed: ListedProcess, look: HeaderLook) -> RunningProcess:
         free, exact = look.free, self._whole.get(listed.pid)
-        return RunningProcess(
+        return RunningProcess.of(
+            look,
+            free,
             pid=listed.pid,
             user=self._user(look.uid),
             name=one_line(listed.name),
             rss_bytes=listed.rss,
             allocators=list(look.allocators),
-            arenas=look.arenas,
-            system_bytes=look.system,
-            mmapped=chunk_tally(look.mmapped),
-            tops_bytes=free.tops if free else None,
-            bins_bytes=free.bins if free else None,
-            free_bytes=free.all if free else None,
-            free_resident_bytes=free.resident if free else None,
-            stranded_bytes=free.stranded if free else None,
-            free_whole=free.whole if free else None,
+            mmapped=ChunkTally.of(look.mmapped),
+            free_bytes=free and free.all,
+            free_resident_bytes=free and free.resident,
+            free_whole=free and free.whole,
             exact=exact,
-            figures=figures(exact, free.whole if free else None),
+            figures=figures(exact, free and free.whole),
         )
 
     def _user(self, uid: int) -> str:

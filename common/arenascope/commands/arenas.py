@@ -7,7 +7,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
 from ..analysis.trim import ArenaUsage, Trim, orphans, total, total_tally
 from ..base.model import REPLACED, Allocator, Tally
 from ..present.json_documents import arena_records as records
-from ..present.json_documents.record import chunk_tally, hexadecimal
+from ..present.json_documents.record import ChunkTally
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.resident import GlibcShare, mmapped_tally, problems_of, quick_usages, share_of, trims
 from .framework.command import LIMIT, Answer, Context, argument, command
@@ -51,7 +51,7 @@ def arenas_command(context: Context) -> Answer:
     share = share_of(session, plans is not None)
     found = records.ArenasDocument(
         arenas=[_row(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
-        mmapped=chunk_tally(mmapped),
+        mmapped=ChunkTally.of(mmapped),
         totals=_totals(usages, plans, session.all_arenas),
         allocators=records.other_allocators(session.located.allocators),
         share=records.share_record(share),
@@ -65,16 +65,13 @@ def _row(usage: ArenaUsage, plans: Optional[Plans]) -> records.ArenaRecord:
     header, (released, resident) = usage.header, _trimmed(plans, usage.header.index)
     return records.ArenaRecord.of(
         header,
-        address=hexadecimal(header.address),
-        heaps=usage.heaps,
+        usage,
         threads=[records.ArenaThread.of(cache) for cache in usage.threads],
         system_bytes=header.system_mem,
         max_system_bytes=header.max_system_mem,
-        used_bytes=usage.used,
-        tcache=chunk_tally(usage.tcache),
-        fast=chunk_tally(usage.fast),
-        bins=chunk_tally(usage.bins),
-        resident_bytes=usage.resident,
+        tcache=ChunkTally.of(usage.tcache),
+        fast=ChunkTally.of(usage.fast),
+        bins=ChunkTally.of(usage.bins),
         trim_bytes=released,
         trim_resident_bytes=resident,
     )
@@ -87,9 +84,9 @@ def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -
         system_bytes=total((usage.header.system_mem for usage in usages), whole),
         max_system_bytes=total((usage.header.max_system_mem for usage in usages), whole),
         used_bytes=total((usage.used for usage in usages), whole),
-        tcache=chunk_tally(total_tally((usage.tcache for usage in usages), whole)),
-        fast=chunk_tally(total_tally((usage.fast for usage in usages), whole)),
-        bins=chunk_tally(total_tally((usage.bins for usage in usages), whole)),
+        tcache=ChunkTally.of(total_tally((usage.tcache for usage in usages), whole)),
+        fast=ChunkTally.of(total_tally((usage.fast for usage in usages), whole)),
+        bins=ChunkTally.of(total_tally((usage.bins for usage in usages), whole)),
         top_bytes=total((usage.header.top_bytes for usage in usages), whole),
         resident_bytes=total((usage.resident for usage in usages), whole),
         trim_bytes=total((released for released, _ in each), whole),

@@ -23,7 +23,7 @@ from ..glibc.check import (
 from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
 from ..glibc.mmapped import unclaimed
 from ..present.json_documents import block_records as records
-from ..present.json_documents.record import address, hexadecimal, statement_record
+from ..present.json_documents.record import statement_record
 from ..present.shared_text.findings import breach_words, sentence
 from ..present.shared_text.text import NO_HEAP, Style, count, table
 from ..session.resident import miscounted, problems_of
@@ -300,16 +300,7 @@ def check_command(context: Context) -> Answer:
 
 def _record(breach: Breach) -> records.BreachRecord:
     words = breach_words(breach)
-    return records.BreachRecord.of(
-        statement_record(breach.what, words.sentence),
-        address=hexadecimal(breach.address),
-        arena=breach.arena,
-        rule=breach.rule,
-        expected=words.expected,
-        found=words.found,
-        culprit=address(breach.culprit),
-        transient=breach.transient,
-    )
+    return records.BreachRecord.of(statement_record(breach.what, words.sentence), words, breach)
 
 
 def _lines(context: Context, outcome: Audit, damage: Sequence[Breach], verdict: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ..glibc.sweep import Placed, find_blocks
 from ..glibc.tcache import tcache_index
 from ..present.json_documents import block_records as records
 from ..present.json_documents.block_records import MemberRecord
-from ..present.json_documents.record import address, hexadecimal, statement_record
+from ..present.json_documents.record import statement_record
 from ..present.screens.chunks import STATE_WORDS
 from ..present.screens.types import short_name
 from ..present.shared_text.findings import sentence
@@ -56,15 +56,13 @@ def member_record(each: BlockMember, user_data: UserData) -> MemberRecord:
     plain: Optional[float] = number
     if value.form in ("pointer", "elements") or (isinstance(number, float) and not math.isfinite(number)):
         plain = None
-    return MemberRecord(
+    return MemberRecord.of(
+        each,
         name=each.member.name,
-        offset=each.offset,
-        type=each.type,
         value=plain,
         enumerator=value.name or None if value.form == "enum" else None,
         text=value.data.decode("utf-8", "backslashreplace") if has_text and user_data.in_documents else None,
-        target=address(number) if is_pointer and isinstance(number, int) else None,
-        leads_to=each.leads_to,
+        target=number if is_pointer and isinstance(number, int) else None,
         elements=int(number) if value.form == "elements" and number is not None else None,
         left_out=each.member.more,
     )
@@ -242,31 +240,25 @@ def _answer(
     session: Session, place: int, answer: Union[Described, Statement], user_data: UserData
 ) -> records.AskedAddress:
     problem = statement_record(answer, sentence(answer)) if isinstance(answer, Statement) else None
-    return records.AskedAddress(asked=hexadecimal(place), chunk=_chunk(session, answer, user_data), problem=problem)
+    return records.AskedAddress.of(None, asked=place, chunk=_chunk(session, answer, user_data), problem=problem)
 
 
 def _chunk(session: Session, answer: Union[Described, Statement], user_data: UserData) -> Optional[records.Chunk]:
     if isinstance(answer, Statement):
         return None
     block, kind = answer.block, answer.kind
-    return records.Chunk(
-        address=hexadecimal(block.chunk),
-        user_address=hexadecimal(block.chunk + session.layout.header),
-        bytes=block.bytes,
-        state=block.state,
+    return records.Chunk.of(
+        block,
+        kind,
+        address=block.chunk,
+        user_address=block.chunk + session.layout.header,
         arena=answer.arena.index if answer.arena else None,
-        heap=address(answer.heap.address if answer.heap else None),
+        heap=answer.heap.address if answer.heap else None,
         bin=answer.bin,
         tid=answer.tid,
-        previous=address(block.previous),
-        next=address(block.next),
         type=kind.name if kind else None,
-        kind=kind.kind if kind else None,
-        module=kind.module if kind else None,
-        certain=kind.certain if kind else None,
-        how=kind.how if kind else None,
         members=None if answer.members is None else [member_record(each, user_data) for each in answer.members],
-        words=[records.WordRecord.of(each, value=hexadecimal(each.value)) for each in answer.words],
+        words=[records.WordRecord.of(each) for each in answer.words],
     )
 
 

@@ -15,7 +15,7 @@ from ..blocks.name_all_blocks import live_kinds
 from ..glibc.chunk import SIZE_BITS
 from ..glibc.sweep import Block, blocks
 from ..present.json_documents import block_records as records
-from ..present.json_documents.record import ChunkTally, Spool, chunk_tally
+from ..present.json_documents.record import ChunkTally, Spool
 from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.resident import listed_not_met, parts_differ, problems_of, top_differs
@@ -303,7 +303,7 @@ def _summary(session: Session, sweep: SizesInHeaps, sums: figures.ChunkSums) -> 
     """The sums by state; None for states that an unread list may hide."""
 
     def tally(state: str) -> ChunkTally:
-        return chunk_tally(None if sweep.doubtful and state != "free" else sums.tally(state))
+        return ChunkTally.of(None if sweep.doubtful and state != "free" else sums.tally(state))
 
     tops = sum(1 for each in sweep.sums.values() if each.gaps["top"])
     return records.Summary(
@@ -311,7 +311,7 @@ def _summary(session: Session, sweep: SizesInHeaps, sums: figures.ChunkSums) -> 
         tcache=tally("tcache"),
         fast=tally("fast"),
         free=tally("free"),
-        top=chunk_tally(Tally(tops, sums.gaps["top"])),
+        top=ChunkTally.of(Tally(tops, sums.gaps["top"])),
         bookkeeping_bytes=sums.bookkeeping,
         foreign_bytes=sums.gaps["foreign"],
         damaged_bytes=sums.gaps["damage"],

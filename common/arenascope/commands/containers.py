@@ -11,7 +11,7 @@ from ..base.model import Statement
 from ..blocks.declared.once_per_image import containers_in, declared_in
 from ..engine import need_engine
 from ..present.json_documents import block_records as records
-from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.json_documents.record import statement_record
 from ..present.screens.types import GUESS
 from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information, without_types_text
 from ..present.shared_text.text import Column, Style, column_table, count, known, next_lines, share, word
@@ -85,7 +85,6 @@ def row_record(row: ContainerRow) -> records.ContainerRecord:
         largest_elements=counted.largest,
         buckets=counted.buckets,
         longest_chain=counted.longest_chain,
-        sample=hexadecimal(row.sample),
     )
 
 

@@ -6,7 +6,6 @@ from typing import Iterator, Optional
 
 from ..base.model import Heap
 from ..present.json_documents.arena_records import HeapRow, HeapsDocument
-from ..present.json_documents.record import address
 from ..present.shared_text.text import AT_LEAST, Column, column_table, count
 from ..session.resident import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
@@ -32,12 +31,7 @@ def heaps_command(context: Context) -> Answer:
         for heap in heaps
         if context.options.arena in (None, heap.arena)
     ]
-    found = HeapsDocument(
-        heaps=[
-            HeapRow.of(heap, address=address(heap.address), end=address(heap.end), resident_bytes=resident)
-            for heap, resident in rows
-        ]
-    )
+    found = HeapsDocument(heaps=[HeapRow.of(heap, resident_bytes=resident) for heap, resident in rows])
     problems = problems_of(session)
     return Answer(found, of_heap(session, _lines(context, rows, bool(session.findings))), problems)
 

@@ -12,7 +12,6 @@ from ..blocks.graph.pointer_facts import StaleRow, stale_rows
 from ..blocks.graph.refs import ALIKE
 from ..engine import need_engine
 from ..present.json_documents.block_records import BlockSum, EncodedPointerBlocks, Leak, LeaksDocument, StaleWordsRecord
-from ..present.json_documents.record import address
 from ..present.screens.refs import STALE_WORDS
 from ..present.screens.types import may_be
 from ..present.shared_text.text import Column, Style, column_table, count, cut, left_out, next_lines
@@ -58,11 +57,11 @@ def leaks_command(context: Context) -> Answer:
     stale = stale_rows(look.search) if leaks.stale.blocks else []
     unknown = leaks.definite.blocks() if leaks.unknown else ()
     found = LeaksDocument(
-        leaks=[leak_record(each) for each in (*lost, *possible)],
+        leaks=[Leak.of(each) for each in (*lost, *possible)],
         reached=BlockSum.of(leaks.reached),
         unknown=some(blocks, unknown),
         stale=BlockSum.of(leaks.stale),
-        stale_words=[StaleWordsRecord.of(each, samples=[address(block) for block in each.samples]) for each in stale],
+        stale_words=[StaleWordsRecord.of(each) for each in stale],
         saved=[
             EncodedPointerBlocks.of(some(blocks, each), encoding=encoding) for encoding, each in leaks.saved.items()
         ],
@@ -81,10 +80,6 @@ FEW = 5
 
 def some(blocks: LiveBlocks, numbers: Sequence[int]) -> BlockSum:
     return BlockSum(blocks=len(numbers), bytes=blocks.bytes_of(numbers))
-
-
-def leak_record(row: LeakRow) -> Leak:
-    return Leak.of(row, samples=[address(each) for each in row.samples])
 
 
 def lines(

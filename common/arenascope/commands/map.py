@@ -18,7 +18,6 @@ from ..base.whole_file import write_whole
 from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer, types_of
 from ..present.json_documents import block_records as records
 from ..present.json_documents.block_records import BlocksOfType, Written
-from ..present.json_documents.record import hexadecimal
 from ..present.pages.fill_page import page
 from ..present.screens.types import name_of
 from ..present.shared_text.findings import sentences as sentences_of
@@ -362,14 +361,7 @@ def _record(strip: Strip, types: Optional[Sequence[TypeRow]]) -> records.StripRe
     layers: dict[str, object] = {layer: _listed(strip.cells(layer)) for layer in (*LAYERS, SPLITS)}
     if types is not None:
         layers["types"] = [_listed(strip.cells(type_layer(number))) for number in range(len(types))]
-    return records.StripRecord.of(
-        strip,
-        arena=strip.heap.arena,
-        address=hexadecimal(strip.heap.address),
-        end=hexadecimal(strip.heap.end),
-        cell_bytes=strip.cell,
-        **layers,
-    )
+    return records.StripRecord.of(strip.heap, strip, **layers)
 
 
 def _listed(cells: Optional[Sequence[int]]) -> Optional[list[int]]:

@@ -7,7 +7,6 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ..analysis.report import MALLOC, Extent, Mapped, mapped, part_sums
 from ..analysis.trim import total
 from ..present.json_documents.process_records import MappedPart, MappingRow, MappingsDocument, MappingTotals
-from ..present.json_documents.record import hexadecimal
 from ..present.shared_text.text import Column, Style, column_table, count, next_lines
 from ..session.resident import heap_pages, mmapped_extents, problems_of
 from ..session.session import Session
@@ -108,8 +107,8 @@ def _record(row: Mapped) -> MappingRow:
     region = row.use.region
     return MappingRow.of(
         row,
-        address=hexadecimal(region.start),
-        end=hexadecimal(region.end),
+        address=region.start,
+        end=region.end,
         bytes=region.size,
         swap_bytes=row.use.swapped,
         access=_access(row),

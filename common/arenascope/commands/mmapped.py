@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence
 from ..base.model import Kind, MmappedBlock
 from ..blocks.single_blocks import kinds_by_types
 from ..present.json_documents.arena_records import MmappedDocument, MmappedRow
-from ..present.json_documents.record import chunk_tally, hexadecimal
+from ..present.json_documents.record import ChunkTally
 from ..present.screens.types import A_GUESS, name_of
 from ..present.shared_text.text import Column, column_table, count, cut, left_out
 from ..session.resident import mmapped_mismatch, mmapped_tally, pages_of, problems_of
@@ -42,16 +42,10 @@ def mmapped_command(context: Context) -> Answer:
         problems.append(problem)
     found = MmappedDocument(
         blocks=[
-            MmappedRow(
-                address=hexadecimal(block.chunk),
-                bytes=block.bytes,
-                resident_bytes=held,
-                type=kind.name if kind else None,
-                certain=kind.certain if kind else None,
-            )
+            MmappedRow.of(block, kind, address=block.chunk, resident_bytes=held, type=kind and kind.name)
             for block, held, kind in zip(blocks, resident, types)
         ],
-        expected=chunk_tally(expected),
+        expected=ChunkTally.of(expected),
         match=match,
     )
     return Answer(found, of_heap(session, _lines(context, blocks, resident, types, match=match)), problems)

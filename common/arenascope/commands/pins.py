@@ -199,16 +199,11 @@ def _pin(session: Session, shown: ShownPin, with_ranges: bool) -> records.PinRec
     pin, path = shown.pin, shown.held_by.path if shown.held_by is not None else None
     return records.PinRecord.of(
         pin,
-        address=hexadecimal(pin.address),
-        bytes=pin.gain.bytes,
-        releases_bytes=pin.gain.releases,
-        symbol=shown.symbol,
-        type=shown.type,
+        shown,
+        pin.gain,
         held_by=shown.held_by and shown.held_by.owner,
-        expression=path.in_documents if path is not None else None,
-        user_address=hexadecimal(pin.address + session.layout.header),
-        resident_bytes=shown.resident,
-        note=shown.note,
+        expression=path and path.in_documents,
+        user_address=pin.address + session.layout.header,
         note_records=[statement_record(each, note_text(each)) for each in shown.notes],
         **_ranges(pin.gain, with_ranges),
     )
@@ -217,23 +212,14 @@ def _pin(session: Session, shown: ShownPin, with_ranges: bool) -> records.PinRec
 def _tail(together: LastBlocks, resident: Optional[int], with_ranges: bool) -> records.TailRecord:
     return records.TailRecord.of(
         together,
-        bytes=together.gain.bytes,
-        lowest=hexadecimal(together.lowest),
-        releases_bytes=together.gain.releases,
+        together.gain,
         resident_bytes=resident,
         **_ranges(together.gain, with_ranges),
     )
 
 
 def _group(group: BlocksOfKind, held_by: Optional[HeldMost]) -> records.PinGroup:
-    held = group.held
-    return typed(
-        records.PinGroup,
-        group.row,
-        releases_bytes=held.releases,
-        resident_bytes=held.resident,
-        held_by=held_by and held_by.owner,
-    )
+    return typed(records.PinGroup, group.row, group.held, held_by=held_by and held_by.owner)
 
 
 def _ranges(gain: Gain, wanted: bool) -> dict[str, object]:

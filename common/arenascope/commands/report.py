@@ -50,7 +50,7 @@ from ..present.json_documents import process_records as records
 from ..present.json_documents.arena_records import AllocatorShare
 from ..present.json_documents.block_records import Written
 from ..present.json_documents.process_records import GrownType, ReportDocument
-from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.json_documents.record import statement_record
 from ..present.json_documents.snapshot_file import read
 from ..present.pages.fill_page import filled, packed, title_of
 from ..present.screens import report as screen
@@ -626,7 +626,7 @@ def _found(context: Context, picture: Optional[ResidentPicture], concluded: scre
         ],
         advice=[_advice(context, each, said) for each, said in concluded.advice],
         other_mappings=[
-            records.OtherMapping.of(each, address=hexadecimal(each.region.start), allocator=each.maker or None)
+            records.OtherMapping.of(each, address=each.region.start, allocator=each.maker or None)
             for each in (picture.others if picture else ())
         ],
         allocators=_allocators(context.session.located.allocators, picture),
@@ -657,10 +657,8 @@ def _advice(context: Context, advice: Advice, said: AdviceText) -> records.Advic
     words = screen.advice_line(Style(), advice, said)
     return records.AdviceRecord.of(
         statement_record(Statement(advice.id, advice.figures, unmarked_names(advice.names)), words),
-        action=said.action,
-        effect_bytes=advice.effect,
-        bound=advice.bound,
-        evidence=said.evidence,
+        said,
+        advice,
         how=list(said.how(context.style)),
         cost=said.cost or None,
         not_when=said.not_when or None,
@@ -668,7 +666,7 @@ def _advice(context: Context, advice: Advice, said: AdviceText) -> records.Advic
 
 
 def _type(row: TypeRow) -> records.TypeOfReport:
-    return typed(records.TypeOfReport, row, resident_bytes=row.resident, holds_back_bytes=row.holds_back)
+    return typed(records.TypeOfReport, row)
 
 
 class PageSharing(NamedTuple):

@@ -7,7 +7,6 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.trim import total
 from ..base.model import ThreadCache
 from ..present.json_documents.arena_records import Cache, ThreadRow, ThreadsDocument
-from ..present.json_documents.record import address
 from ..present.shared_text.text import Column, column_table, count, number
 from ..session.resident import problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
@@ -39,7 +38,7 @@ def _record(cache: ThreadCache) -> ThreadRow:
     tally = cache.tally if cache.known else None
     return ThreadRow.of(
         cache,
-        tcache=Cache(address=address(cache.address), chunks=tally and tally.chunks, bytes=tally and tally.bytes),
+        tcache=Cache.of(tally, address=cache.address),
     )
 
 

@@ -583,7 +583,6 @@ def _row(trim: Trim, with_ranges: bool) -> records.ArenaTrimRecord:
     return records.ArenaTrimRecord.of(
         plan,
         index=plan.arena,
-        address=hexadecimal(plan.address),
         resident_bytes=trim.resident.trim,
         kept=records.KeptByArena.of(plan, top_bytes=plan.top and plan.top.bytes, top_resident_bytes=trim.resident.top),
         tops_range=_range(plan.tops) if plan.tops else None,

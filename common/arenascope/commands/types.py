@@ -19,7 +19,7 @@ from ..blocks.declared.type_values import Column, TypeValues, objects_of, types_
 from ..blocks.types_of_image import types_of, with_guesses
 from ..engine import need_engine
 from ..present.json_documents import block_records as records
-from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.json_documents.record import statement_record
 from ..present.screens.owners import HolderNames
 from ..present.screens.types import GUESS, is_called, lines, name_of, note_text
 from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information
@@ -331,21 +331,12 @@ def find_held(context: Context, looked: Optional[CopiedImage]) -> Optional[Holde
 
 
 def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> records.TypeRecord:
-    return typed(
-        records.TypeRecord,
-        row,
-        resident_bytes=row.resident,
-        holds_back_bytes=row.holds_back,
-        held_by=held_by.owner if held_by is not None else None,
-        retained_bytes=retained,
-        may_be=row.may_be,
-        samples=[hexadecimal(each) for each in row.samples],
-    )
+    return typed(records.TypeRecord, row, held_by=held_by and held_by.owner, retained_bytes=retained)
 
 
-def typed(record: type[AnyTyped], row: TypeRow, **others: object) -> AnyTyped:
+def typed(record: type[AnyTyped], row: TypeRow, *sources: object, **others: object) -> AnyTyped:
     """A record with a type and how much memory it has."""
-    return record.of(row.kind, type=row.kind.name, blocks=row.blocks, bytes=row.bytes, **others)
+    return record.of(*sources, row.kind, row, type=row.kind.name, **others)
 
 
 HEADERS = ("member", "type", "values", "least", "greatest", "average", "most frequent")

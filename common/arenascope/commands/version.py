@@ -17,7 +17,7 @@ from ..glibc.release_table import NEVER, text
 from ..glibc.unknown_release.fitting_layout import prove
 from ..present.json_documents import arena_records as records
 from ..present.json_documents.arena_records import other_allocators, share_record
-from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.json_documents.record import statement_record
 from ..present.shared_text.debug_info import missing_line, without_debug_information
 from ..present.shared_text.findings import Wording, sentence, worded
 from ..present.shared_text.text import Style, count
@@ -160,14 +160,7 @@ def _checks(session: Session) -> list[LayoutCheck]:
 
 def _libcs(session: Session) -> list[records.LibcRecord]:
     return [
-        records.LibcRecord(
-            libc=number,
-            path=copy.libc.path or None,
-            version=copy.libc.version,
-            main_arena=hexadecimal(copy.main_arena),
-            used=copy.used,
-            chosen=number == session.libc,
-        )
+        records.LibcRecord.of(copy.libc, copy, libc=number, path=copy.libc.path or None, chosen=number == session.libc)
         for number, copy in enumerate(session.located.copies)
     ]
 

@@ -12,7 +12,7 @@ from ..base.printable import quoted
 from ..blocks.declared.once_per_image import declared_in, waste_in
 from ..engine import need_engine
 from ..present.json_documents import block_records as records
-from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.json_documents.record import statement_record
 from ..present.screens.types import GUESS
 from ..present.screens.waste import ADVICE, WHY, advice, advice_text, sentence
 from ..present.shared_text.text import Column, Style, column_table, folded, next_lines
@@ -125,7 +125,6 @@ def row_record(session: Session, row: WasteRow, shown: UserData) -> records.Wast
         room_bytes=row.room,
         unused_bytes=row.unused,
         unused_resident_bytes=row.resident,
-        sample=hexadecimal(row.sample),
         frequent=frequent,
         advice=statement_record(said, advice_text(said)),
     )

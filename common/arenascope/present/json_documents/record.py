@@ -16,7 +16,7 @@ from itertools import chain
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Annotated, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar
 
-from ...base.model import Statement, Tally
+from ...base.model import Statement
 from ...base.printable import one_line
 from ..shared_text.findings import sentence
 
@@ -101,27 +101,33 @@ class Record:
     Python keyword. (Not a dataclass: creating one takes half a millisecond, which every command would wait for.)"""
 
     _fields: tuple[str, ...] = ()
+    _addresses: frozenset[str] = frozenset()
+    """The fields of addresses: their numbers become text."""
 
     def __init_subclass__(cls, first: bool = False) -> None:
         """`first`: its own fields come before inherited ones."""
         inherited = [name for base in cls.__bases__ for name in getattr(base, "_fields", ())]
         own = [name for name in cls.__annotations__ if name[0] != "_"]
         cls._fields = tuple(dict.fromkeys((*own, *inherited) if first else (*inherited, *own)))
+        addresses = [name for name in own if "Address" in str(cls.__annotations__[name])]
+        cls._addresses = frozenset(addresses).union(*(getattr(base, "_addresses", ()) for base in cls.__bases__))
 
     @classmethod
-    def of(cls: type[AnyRecord], source: object, **others: object) -> AnyRecord:
-        """Makes a record from attributes of `source` of the same names, with or without "_bytes". A key with a default
-        is set only if it is given."""
+    def of(cls: type[AnyRecord], *sources: object, **others: object) -> AnyRecord:
+        """Makes a record from attributes of the same names, with or without "_bytes", of the first source that has
+        each; what only a source that is None would tell is None. A key with a default is set only if it is given."""
         for name in cls._fields:
             if name not in others and not hasattr(cls, name):
-                others[name] = getattr(source, name if hasattr(source, name) else name.removesuffix("_bytes"))
+                places = ((each, called) for each in sources for called in (name, name.removesuffix("_bytes")))
+                source, called = next((place for place in places if hasattr(*place)), (sources[0], name))
+                others[name] = None if None in sources and not hasattr(source, called) else getattr(source, called)
         assert others.keys() <= set(cls._fields), others.keys() - set(cls._fields)
         return cls(**others)
 
     def __init__(self, **values: object) -> None:
         self._left_out = frozenset(self._fields).difference(values)
         for name, value in values.items():
-            setattr(self, name, value)
+            setattr(self, name, in_hexadecimal(value) if name in self._addresses else value)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and dict(self.items()) == dict(other.items())
@@ -138,6 +144,13 @@ class Record:
     def to_dict(self) -> dict[str, object]:
         """The record as JSON."""
         return {name: plain(value) for name, value in self.items()}
+
+
+def in_hexadecimal(value: object) -> object:
+    """Addresses as text: one or several."""
+    if isinstance(value, (list, tuple)):
+        return [in_hexadecimal(each) for each in value]
+    return hexadecimal(value) if isinstance(value, int) else value
 
 
 def key_of(field: str) -> str:
@@ -179,10 +192,6 @@ class ChunkTally(Record):
     """How many; null where it is not known."""
     bytes: Optional[Size]
     """Their bytes; null where that is not known."""
-
-
-def chunk_tally(tally: Optional[Tally]) -> ChunkTally:
-    return ChunkTally(chunks=tally.chunks if tally else None, bytes=tally.bytes if tally else None)
 
 
 class TargetRecord(Record):
@@ -325,14 +334,10 @@ def envelope(
         complete=not problems,
         problems=texts,
         problem_records=[statement_record(each, text) for each, text in zip(problems, texts)],
-        target=TargetRecord(
-            kind=target.kind, pid=target.pid, pointer_bytes=target.pointer_size, page_bytes=target.page_size
-        )
-        if target is not None
-        else None,
-        glibc=Glibc(version=located.version, located_by=located.located_by, main_arena=hexadecimal(located.main_arena))
-        if located is not None
-        else None,
+        target=None
+        if target is None
+        else TargetRecord.of(target, pointer_bytes=target.pointer_size, page_bytes=target.page_size),
+        glibc=located and Glibc.of(located),
         held_seconds=held_seconds,
         rules=list(rules),
     )
@@ -376,7 +381,3 @@ def failed(name: str, words: Iterable[str], id: str, error: str) -> str:
 
 def hexadecimal(value: int) -> str:
     return f"{value:#x}"
-
-
-def address(value: Optional[int]) -> Optional[str]:
-    return None if value is None else hexadecimal(value)

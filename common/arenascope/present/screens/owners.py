@@ -19,7 +19,6 @@ from ...blocks.graph.returns import HeldPages
 from ..json_documents import block_records as records
 from ..json_documents.block_records import HolderOfMost
 from ..json_documents.process_records import FreedNextRecord, JointHoldersRecord, LiveBlockSums, MainHolderRecord
-from ..json_documents.record import hexadecimal
 from ..shared_text.debug_info import symbols_command
 from ..shared_text.text import (
     UNKNOWN,
@@ -99,28 +98,22 @@ class OwnersScreen:
         leading, starts = holding.leading, self.search.blocks.starts
         return records.OwnerRow.of(
             owner,
+            kept,
+            holding,
             type=next(reversed(self.types_of(holding)), None),
             held_bytes=holding.bytes,
-            blocks=holding.blocks,
             retained_bytes=holding.alone_bytes,
             retained_blocks=holding.alone_blocks,
-            retained_resident_bytes=kept.resident if kept is not None else None,
-            returns_bytes=kept.returns if kept is not None else None,
-            tied_bytes=holding.tied_bytes,
-            leading=None
-            if leading is None
-            else records.OtherHoldersRecord(
-                owners=[records.RootRecord.of(each) for each in leading.owners],
-                whole=leading.whole,
-            ),
-            also_reached_from=[records.RootRecord.of(each) for each in holding.as_good],
+            retained_resident_bytes=kept and kept.resident,
+            leading=leading and records.OtherHoldersRecord.of(leading, owners=roots(leading.owners)),
+            also_reached_from=roots(holding.as_good),
             path=[
-                records.PathStep(
-                    block=hexadecimal(starts[each.block]),
+                records.PathStep.of(
+                    each,
+                    block=starts[each.block],
                     type=self._types[each.block].name,
                     retained_bytes=each.bytes,
-                    blocks=each.blocks,
-                    expression=path.in_documents if path is not None else None,
+                    expression=path and path.in_documents,
                 )
                 for each in holding.way
                 for path in (self._paths.held(owner, each.block),)
@@ -134,8 +127,8 @@ class OwnersScreen:
         return path.on_screen if path is not None else ""
 
     def _cost(self, cost: TypeCost) -> records.TypeCostRecord:
-        largest = hexadecimal(self.search.blocks.starts[cost.largest])
-        return records.TypeCostRecord.of(cost, type=cost.kind.name, certain=cost.kind.certain, largest=largest)
+        largest = self.search.blocks.starts[cost.largest]
+        return records.TypeCostRecord.of(cost, cost.kind, type=cost.kind.name, largest=largest)
 
 
 def whose(search: ImageSearch, owner: Owner) -> str:
@@ -398,12 +391,12 @@ class HolderNames:
         return nobody(search) if owner.kind == UNREACHED else whose(search, owner)
 
 
+def roots(owners: Sequence[Holder]) -> list[records.RootRecord]:
+    return [records.RootRecord.of(each) for each in owners]
+
+
 def sums_of(held: HeldSums) -> LiveBlockSums:
     """The JSON record of a report's sums."""
-
-    def roots(owners: Sequence[Holder]) -> list[records.RootRecord]:
-        return [records.RootRecord.of(each) for each in owners]
-
     return LiveBlockSums.of(
         held,
         owners=[MainHolderRecord.of(each, held_bytes=each.bytes, retained_bytes=each.alone) for each in held.first],

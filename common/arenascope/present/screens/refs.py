@@ -12,7 +12,6 @@ from ...blocks.graph.pointer_facts import RefDetails, member_of
 from ...blocks.graph.refs import BLOCK, Names, Ref
 from ...sources.target import Span
 from ..json_documents import block_records as records
-from ..json_documents.record import address
 from ..shared_text.findings import sentence
 from ..shared_text.text import Style, count, next_lines, table, with_verb
 from .chunks import STATE_WORDS
@@ -48,8 +47,8 @@ class RefsScreen:
     def goal(self, goal: Optional[Goal]) -> Optional[records.GoalRecord]:
         return goal and records.GoalRecord.of(
             goal,
-            address=address(self.told.begin_of(goal)),
-            user_address=address(goal.span.start),
+            address=self.told.begin_of(goal),
+            user_address=goal.span.start,
             type=self.told.type_of(goal.number),
         )
 
@@ -58,14 +57,13 @@ class RefsScreen:
         path = self.paths.pointer(ref)
         return records.PointerRecord.of(
             ref,
-            address=address(ref.address),
-            block=address(block),
+            block=block,
             type=self.told.type_of(ref.block),
             field=self.told.field(ref),
             stale=self.told.stale(ref),
             strength="definite" if self.told.is_sure(ref, goal) else "possible",
             into=ref.value - goal.span.start,
-            expression=path.in_documents if path is not None else None,
+            expression=path and path.in_documents,
         )
 
     def steps(self, path: Sequence[Ref], goal: Goal) -> Iterator[tuple[Ref, Goal]]:
