@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager, suppress
+from tempfile import TemporaryFile
 from typing import Iterator, Optional
 
 from .errors import ArenascopeError
@@ -21,23 +22,19 @@ def partial_name(path: str) -> str:
     return os.path.join(os.path.dirname(path), f".arenascope-{os.urandom(8).hex()}")
 
 
-def _new_file(path: str, access: int, mode: int) -> tuple[int, str]:
-    """Opens a new file in the folder of `path`: without a name, if the file system has such files and /proc can link
-    them; otherwise its descriptor comes with its name."""
-    if os.path.isdir(OWN_FILES):
-        with suppress(OSError):
-            return os.open(os.path.dirname(path) or ".", access | os.O_TMPFILE, mode), ""
-    name = partial_name(path)
-    return os.open(name, access | os.O_CREAT | os.O_EXCL, mode), name
-
-
 class PartialFile:
     """A new file in the folder of `path`, which gets that name once it is whole. Until then it has no name, if the file
     system supports that (O_TMPFILE): an unfinished file leaves nothing, even if we are killed."""
 
     def __init__(self, path: str, mode: int) -> None:
         self.path = path
-        self.descriptor, self._name = _new_file(path, os.O_WRONLY, mode)
+        self._name = ""
+        if os.path.isdir(OWN_FILES):
+            with suppress(OSError):
+                self.descriptor = os.open(os.path.dirname(path) or ".", os.O_WRONLY | os.O_TMPFILE, mode)
+                return
+        self._name = partial_name(path)
+        self.descriptor = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
     def finish(self) -> None:
         # a full disk may show only now: on network file systems, and where space is counted later
@@ -68,15 +65,11 @@ class PartialFile:
 def nameless_file(folder: str) -> Iterator[int]:
     """Returns a descriptor of a file that nobody else can open, or find after we end."""
     try:
-        descriptor, name = _new_file(os.path.join(folder, ""), os.O_RDWR, 0o600)
-        if name:
-            os.unlink(name)
+        file = TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115 - closed below
     except OSError as error:
         raise ArenascopeError(f"cannot write in {folder}: {error.strerror or error}") from error
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    with file:
+        yield file.fileno()
 
 
 def kind_of_disk(folder: str) -> str:

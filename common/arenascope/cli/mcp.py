@@ -125,7 +125,9 @@ class Tool(NamedTuple):
         arguments = {
             name: {**(_value(each) or {}), "description": _help(each)} for name, each in self.arguments.items()
         }
-        needed = [name for name, each in self.arguments.items() if _is_needed(each)]
+        needed = [
+            name for name, each in self.arguments.items() if not each.is_option and each.options.get("nargs") != "?"
+        ]
         return {
             "type": "object",
             "properties": {"subject": subject, **arguments},
@@ -203,10 +205,6 @@ def _key(each: Argument) -> str:
 
 def _help(each: Argument) -> str:
     return each.help.replace(" (0: all)", "").replace("an address, or an expression", "an address")
-
-
-def _is_needed(each: Argument) -> bool:
-    return not each.is_option and each.options.get("nargs") != "?"
 
 
 def _value(each: Argument) -> Optional[Schema]:

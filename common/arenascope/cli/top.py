@@ -15,7 +15,7 @@ from contextlib import suppress
 from pwd import getpwuid
 from select import select
 from shutil import get_terminal_size
-from typing import Iterable, Iterator, Mapping, NamedTuple, Optional
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional
 
 from ..analysis.top_order import AT_LEAST, DEFAULT, SORTS, Order, figures
 from ..analysis.top_order import EXACT as EXACT_FIGURES
@@ -26,13 +26,13 @@ from ..commands.framework.command import EXACT
 from ..present.json_documents.process_records import RunningProcess, TopDocument, WholeLook
 from ..present.json_documents.record import ChunkTally, envelope, plain
 from ..present.screens.verdict import OtherScreen
-from ..present.shared_text.text import Style, count, duration, next_lines, number, safe_lines, table
+from ..present.shared_text.text import Column, Style, column_table, count, duration, next_lines, number, safe_lines
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.processes_by_name import ListedProcess, list_processes
 from ..sources.live.procfiles import barrier
 from .shell import ShellDoor, unbroken
 from .subjects import typed_pids
-from .watch import look_whole
+from .watch import Wanted, look_at
 
 QUIT = (b"q", b"Q")
 
@@ -256,7 +256,7 @@ def _whole_looks(pids: Iterable[int]) -> dict[int, WholeLook]:
     looks: dict[int, WholeLook] = {}
     for pid in dict.fromkeys(pids):
         try:
-            looked = unbroken(lambda pid=pid: look_whole(pid))  # type: ignore[misc]
+            looked = unbroken(lambda pid=pid: look_at(pid, Wanted()))  # type: ignore[misc]
         except ArenascopeError as error:
             sys.stderr.write(f"arenascope top: {one_line(str(error))}\n")
             continue
@@ -335,13 +335,6 @@ def _style(exact: bool) -> Style:
 
 LOWER = "≥ "
 """Prefix of a lower bound."""
-HEADERS = (
-    *("pid", "user", "name", "figures", "RSS", "system", "in use", "free", "free in RSS", "trim gives", "tops"),
-    *("stranded", "arenas", "held", "allocator"),
-)
-LEFT = tuple(map(HEADERS.index, ("user", "name", "figures", "allocator")))
-OF_EXACT = ("figures", "in use", "trim gives", "tops", "held")
-"""Columns shown only with --exact."""
 EXPENDABLE = ("user", "allocator", "held", "arenas", "system", "free", "tops", "in use", "trim gives")
 SORTED = {
     "free": "free in RSS: what malloc could give back, and what is stranded",
@@ -371,15 +364,35 @@ def top_lines(style: Style, found: TopDocument, shown: TopView) -> Iterator[str]
     yield style.bold(_sentence(style, found, shown.unread))
     yield ""
     whole = [each.exact for each in found.processes if each.exact is not None]
-    yield from table(
-        style,
-        HEADERS,
-        [_cells(style, each, bool(whole)) for each in found.processes],
-        left=LEFT,
-        names=(HEADERS.index("name"),),
-        optional=("allocator", *OF_EXACT),
-        expendable=EXPENDABLE,
+    lower = {each.pid: LOWER if each.figures == AT_LEAST else "" for each in found.processes}
+
+    def bound(each: RunningProcess, size: Optional[int]) -> str:
+        return f"{lower[each.pid] if size is not None else ''}{style.size(size)}"
+
+    def exact(each: RunningProcess, size: Callable[[WholeLook], Optional[int]]) -> str:
+        """A figure of the whole look, if there was one of any process."""
+        known = each.exact if each.figures == EXACT_FIGURES else None
+        return style.size(size(known) if known is not None else None) if whole else ""
+
+    columns = (
+        Column("pid", lambda each: str(each.pid)),
+        Column("user", lambda each: each.user, left=True),
+        Column("name", lambda each: each.name, name=True),
+        Column("figures", lambda each: whole and (each.figures or "").replace("-", " "), left=True, optional=True),
+        Column("RSS", lambda each: style.size(_figures(each).rss)),
+        Column("system", lambda each: style.size(each.system_bytes)),
+        Column("in use", lambda each: exact(each, lambda known: known.used_bytes), optional=True),
+        # belongs to another moment than the whole look
+        Column("free", lambda each: bound(each, None if each.figures == EXACT_FIGURES else each.free_bytes)),
+        Column("free in RSS", lambda each: bound(each, _figures(each).free)),
+        Column("trim gives", lambda each: exact(each, lambda known: known.trim_bytes), optional=True),
+        Column("tops", lambda each: exact(each, lambda known: known.tops_bytes), optional=True),
+        Column("stranded", lambda each: bound(each, _figures(each).stranded)),
+        Column("arenas", lambda each: number(each.arenas)),
+        Column("held", lambda each: each.exact and duration(each.exact.held_seconds), optional=True),
+        Column("allocator", lambda each: ", ".join(each.allocators), left=True, optional=True),
     )
+    yield from column_table(style, columns, found.processes, expendable=EXPENDABLE)
     if found.left_out:
         yield f"({count(found.left_out, 'more process', 'more processes')}: --limit)"
     yield ""
@@ -440,35 +453,3 @@ def _figures(each: RunningProcess) -> _Figures:
     if each.exact is not None and each.figures == EXACT_FIGURES:
         return _Figures(each.exact.rss_bytes, each.exact.free_bytes, each.exact.stranded_bytes)
     return _Figures(each.rss_bytes, each.free_resident_bytes, each.stranded_bytes)
-
-
-def _cells(style: Style, each: RunningProcess, beside_exact: bool) -> list[str]:
-    lower = LOWER if each.figures == AT_LEAST else ""
-    rss, free, stranded = _figures(each)
-    whole = each.exact if each.figures == EXACT_FIGURES else None
-
-    def bound(size: Optional[int]) -> str:
-        return f"{lower if size is not None else ''}{style.size(size)}"
-
-    def of_exact(text: str) -> str:
-        return text if beside_exact else ""
-
-    cells = {
-        "pid": str(each.pid),
-        "user": each.user,
-        "name": each.name,
-        "figures": of_exact((each.figures or "").replace("-", " ")),
-        "RSS": style.size(rss),
-        "system": style.size(each.system_bytes),
-        "in use": of_exact(style.size(whole.used_bytes if whole else None)),
-        # belongs to another moment than the whole look
-        "free": bound(each.free_bytes if whole is None else None),
-        "free in RSS": bound(free),
-        "trim gives": of_exact(style.size(whole.trim_bytes if whole else None)),
-        "tops": of_exact(style.size(whole.tops_bytes if whole else None)),
-        "stranded": bound(stranded),
-        "arenas": number(each.arenas),
-        "held": of_exact(duration(each.exact.held_seconds) if each.exact else ""),
-        "allocator": ", ".join(each.allocators),
-    }
-    return [cells[name] for name in HEADERS]

@@ -56,8 +56,8 @@ class WatchLook(NamedTuple):
     held: float
     at: float
     """The time of the look, taken before types and owners, which take a while."""
-    types: Optional[Document] = None
-    """Types as a snapshot has them; None if the look had none."""
+    document: Optional[Document] = None
+    """A snapshot, if one was asked for, or types."""
     allocators: Sequence[Allocator] = ()
     """Allocators other than glibc's malloc."""
 
@@ -80,8 +80,8 @@ class Course:
             self.moments.append(ValueAt(seconds, looked.picture.rss))
         if len(self.moments) > MAX_MOMENTS:
             del self.moments[1:-1:2]
-        if looked.types is not None:
-            self._typed.append({"taken": looked.at, "types": looked.types})
+        if looked.document is not None and looked.document.get("types") is not None:
+            self._typed.append({"taken": looked.at, "types": looked.document["types"]})
         if len(self._typed) > MAX_TYPED:
             del self._typed[1:-1:2]
 
@@ -408,13 +408,13 @@ def _look_once(
         if told:
             shown.say(f"process {pid}: no types, as {told}; --types has them anyway")
     began = time.monotonic()
-    seen = unbroken(lambda: _look(pid, wanted))
+    seen = unbroken(lambda: look_at(pid, wanted))
     if unasked is not None and wanted.types:
-        unasked.took(LookCost(time.monotonic() - began, seen.looked.held))
-    shown.add(seen.looked)
+        unasked.took(LookCost(time.monotonic() - began, seen.held))
+    shown.add(seen)
     if options.save and seen.document is not None:
         _keep(options, pid, seen.document, shown)
-    return seen.looked.held
+    return seen.held
 
 
 def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Show) -> None:
@@ -490,12 +490,6 @@ def _columns(style: Style, several: bool) -> list[str]:
     return kept
 
 
-class _LookAndDocument(NamedTuple):
-    looked: WatchLook
-    document: Optional[Document]
-    """A snapshot, if one was asked for, or types."""
-
-
 class Wanted(NamedTuple):
     """Says how much a look is to read."""
 
@@ -509,12 +503,8 @@ class Wanted(NamedTuple):
         return self.save or self.types or self.owners
 
 
-def look_whole(pid: int) -> WatchLook:
-    """A look without a snapshot."""
-    return _look(pid, Wanted()).looked
-
-
-def _look(pid: int, wanted: Wanted) -> _LookAndDocument:
+def look_at(pid: int, wanted: Wanted) -> WatchLook:
+    """A look at a process, which is held while it is read."""
     started = born(pid) if wanted.document else None
     options, lists = argparse.Namespace(libc=0, json=True), not (wanted.types or wanted.owners)
     reads = Reads(lists, copy=not lists, whole=not lists, mappings=lists)
@@ -533,9 +523,10 @@ def _look(pid: int, wanted: Wanted) -> _LookAndDocument:
         limit = memory_limit(pid)
         target = {**document["target"], "started": started, "name": name}
         document = {**document, "target": target, "limit": None if limit is None else limit._asdict()}
-    types, allocators = (document or {}).get("types"), session.located.allocators
-    looked = WatchLook(pid, name, picture, len(session.headers), held=held, at=at, types=types, allocators=allocators)
-    return _LookAndDocument(looked, document)
+    allocators = session.located.allocators
+    return WatchLook(
+        pid, name, picture, len(session.headers), held=held, at=at, document=document, allocators=allocators
+    )
 
 
 def _cells(looked: WatchLook, style: Style, before: Optional[int]) -> list[str]:

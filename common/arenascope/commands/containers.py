@@ -9,12 +9,11 @@ from ..base.class_names import named
 from ..base.errors import RedactedError
 from ..base.model import Statement
 from ..blocks.declared.once_per_image import containers_in, declared_in
-from ..engine import need_engine
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.types import GUESS
 from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information, without_types_text
-from ..present.shared_text.text import Column, Style, column_table, count, known, next_lines, share, word
+from ..present.shared_text.text import Column, Style, column_table, count, cut, known, next_lines, share, word
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
@@ -50,7 +49,6 @@ def containers_command(context: Context) -> Answer:
     all blocks that the first path found reaches through them; what a container inside another one holds is part of what
     the outer one holds. owner shows the path to one block. A live process is copied, and runs on meanwhile.
     """
-    need_engine()
     options = context.options
     wanted = _wanted(parse_size(context, options.min), options.match)
     if context.target.image.redacted:
@@ -67,10 +65,10 @@ def containers_command(context: Context) -> Answer:
         session.stopped = True
         problems.append(Statement("stopped", {"containers": 0}))
     chosen = [*filter(wanted, rows)]
-    shown = options.limit if options.limit > 0 else None
+    shown, left_out = cut(chosen, options.limit)
     found = records.ContainersDocument(
-        containers=[row_record(each) for each in chosen[:shown]],
-        left_out=len(chosen[shown:]) if shown else 0,
+        containers=[row_record(each) for each in shown],
+        left_out=left_out,
         notes=[statement_record(each, note_text(each)) for each in notes],
     )
     text = lines(context.style, chosen, look.search.blocks.bytes, limit=options.limit, notes=notes)

@@ -54,10 +54,6 @@ def _no_chunks(options: Namespace) -> bool:
     return options.after is None and not _has(options, "chunks", "types", "owners")
 
 
-def _tells_types(options: Namespace) -> bool:
-    return options.after is None and _has(options, "types", "owners")
-
-
 def _has(options: Namespace, *names: str) -> bool:
     try:
         return not read(options.before).keys().isdisjoint(names)
@@ -77,7 +73,7 @@ def _has(options: Namespace, *names: str) -> bool:
     lists=_no_chunks,
     mappings=always,
     copies=lambda options: options.after is None and not _no_chunks(options),
-    whole=_tells_types,
+    whole=lambda options: options.after is None and _has(options, "types", "owners"),
 )
 def diff_command(context: Context) -> Answer:
     """Show what changed between two snapshots, or between one and now.

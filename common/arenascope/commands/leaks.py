@@ -10,7 +10,6 @@ from ..blocks.graph.blocks import LiveBlocks
 from ..blocks.graph.leaks import LeakRow, Leaks, find_leaks, rows_of, with_guesses
 from ..blocks.graph.pointer_facts import StaleRow, stale_rows
 from ..blocks.graph.refs import ALIKE
-from ..engine import need_engine
 from ..present.json_documents.block_records import BlockSum, EncodedPointerBlocks, Leak, LeaksDocument, StaleWordsRecord
 from ..present.screens.refs import STALE_WORDS
 from ..present.screens.types import may_be
@@ -46,7 +45,6 @@ def leaks_command(context: Context) -> Answer:
     Where this image lacks something that may hold pointers such blocks are not called lost but unknown. In the shell
     the exit status is 1 if something is lost. A live process is copied, and runs on meanwhile.
     """
-    need_engine()
     look = looked(context)
     leaks = find_leaks(look.search, look.lost)
     blocks = look.search.blocks

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.holders import Holders, Paths, find_owner
 from ..blocks.graph.pointer_facts import RefDetails
-from ..engine import need_engine
 from ..present.json_documents.block_records import OwnerDocument, OwnerRecord
 from ..present.screens.owners import whose
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, owner_lines
@@ -35,7 +34,6 @@ def owner_command(context: Context) -> Answer:
     such a word may be old, or chance. An address in no block stands for its mapping. A live process is copied, and runs
     on meanwhile.
     """
-    need_engine()
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     goal, refs = asked_for(look.search, place)

@@ -9,7 +9,6 @@ from ..base.whole_file import write_whole
 from ..blocks.graph.holders import HolderNode, Paths, costs_by_type, grown, kinds_of_all
 from ..blocks.graph.leaks import types_of
 from ..blocks.graph.returns import owned
-from ..engine import need_engine
 from ..present.json_documents.block_records import OwnersDocument, Written
 from ..present.json_documents.record import statement_record
 from ..present.pages.fill_page import filled, title_of
@@ -93,7 +92,6 @@ def owners_command(context: Context) -> Answer:
     holds them, to fold and unfold; it needs no network and holds no user data. --pprof writes the same for pprof's
     flame graphs and lists. A live process is copied, and runs on meanwhile.
     """
-    need_engine()
     look = looked(context)
     options, target = context.options, context.target
     search = look.search

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
-from ..engine import need_engine
 from ..present.json_documents.block_records import RefsDocument
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, pointers
 from ..session.resident import problems_of
@@ -34,7 +33,6 @@ def refs_command(context: Context) -> Answer:
     block stands for its mapping. A word that points to a block's start is certainly a pointer, one to its inside may be
     old, or chance. A live process is copied, and runs on meanwhile.
     """
-    need_engine()
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     goal, refs = asked_for(look.search, place)

@@ -42,7 +42,7 @@ from ..blocks.graph.owners import JOINTLY, UNREACHED, OtherHolders, find_owners
 from ..blocks.graph.refs import ImageSearch
 from ..blocks.graph.returns import owned, returns
 from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, types_of
-from ..engine import chosen, need_engine, places_of
+from ..engine import chosen, places_of
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
 from ..present import glossary
@@ -362,8 +362,6 @@ def report_command(context: Context) -> Answer:
     this process. The effect of an advice is what it would have freed here: exact for malloc_trim and the tops, a bound
     otherwise.
     """
-    if takes_copy(context.options):
-        need_engine()
     try:
         return _report(context)
     except HoldTooShort as error:

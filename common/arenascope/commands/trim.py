@@ -356,11 +356,12 @@ def trim_command(context: Context) -> Answer:
     refused = sentence(unsound[0]) if lasting else context.means.lacks or None
     refused = refused if past is None else f"{past.names['allocators']} {OTHERS}"
     kept = list(reasons(plans, _all(context), session.locked))
+    calls = [statement_record(each, call_line(each)) for each in (applied.calls if applied else ())]
     found = records.TrimDocument(
         arenas=[_row(trim, options.ranges) for trim in plans],
         totals=_totals(plans, _all(context)),
         reasons=[statement_record(each, reason(each, Style())) for each in kept],
-        applied=_outcome(applied) if applied is not None else None,
+        applied=applied and records.AppliedRecord.of(applied, calls=calls),
     )
     status = 1 if applied and not applied.released_bytes else 0
     may_apply = context.target.kind == "live"
@@ -602,10 +603,6 @@ def _totals(plans: Sequence[Trim], whole: bool) -> records.TrimTotals:
         tops_bytes=total((trim.plan.tops_bytes for trim in plans), whole),
         tops_resident_bytes=total((trim.resident.tops for trim in plans), whole),
     )
-
-
-def _outcome(applied: Applied) -> records.AppliedRecord:
-    return records.AppliedRecord.of(applied, calls=[statement_record(each, call_line(each)) for each in applied.calls])
 
 
 RESIDENT = "resident_bytes"

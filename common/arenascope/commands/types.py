@@ -17,13 +17,12 @@ from ..blocks.declared.named_blocks import NamedBlocks
 from ..blocks.declared.once_per_image import values_of
 from ..blocks.declared.type_values import Column, TypeValues, objects_of, types_called
 from ..blocks.types_of_image import types_of, with_guesses
-from ..engine import need_engine
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.owners import HolderNames
 from ..present.screens.types import GUESS, is_called, lines, name_of, note_text
 from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information
-from ..present.shared_text.text import CUT, Style, count, next_lines, share, table, word
+from ..present.shared_text.text import CUT, Style, count, cut, next_lines, share, table, word
 from ..session.resident import parts_differ, problems_of
 from ..session.session import Session
 from ..sources.types_by_engine import TypesByEngine
@@ -219,7 +218,6 @@ def types_command(context: Context) -> Answer:
     wherever the objects are (blocks, arrays, nodes of containers). In the shell a live process is copied, and runs on
     meanwhile.
     """
-    need_engine()
     options = context.options
     if options.values and not options.name:
         raise UsageError("--values takes one type's name", "types Session --values")
@@ -259,12 +257,12 @@ def types_command(context: Context) -> Answer:
                 problems.append(parts_differ(header, parts))
     problems += looked.problems if looked is not None else []
     chosen = in_order(filter(wanted, rows), options.by)
-    shown = options.limit if options.limit > 0 else None
+    shown, left_out = cut(chosen, options.limit)
     resident = total(row.resident for row in rows)
     found = records.TypesDocument.of(
         None,
-        types=[_row(row, held_by.get(row.index), retained.get(row.index)) for row in chosen[:shown]],
-        left_out=len(chosen[shown:]) if shown else 0,
+        types=[_row(row, held_by.get(row.index), retained.get(row.index)) for row in shown],
+        left_out=left_out,
         notes=[statement_record(each, note_text(each)) for each in notes],
         totals=records.TypeTotals.of(totals, resident_bytes=resident),
         # the key is there only with --values
@@ -290,7 +288,7 @@ def types_command(context: Context) -> Answer:
         fold=not (options.match or options.min),
         asked=options.name or "",
     )
-    beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in chosen[:shown]]}
+    beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in shown]}
     return Answer(found, of_heap(session, text), [*problems, *problems_of(session)], beside=beside)
 
 

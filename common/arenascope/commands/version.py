@@ -37,7 +37,9 @@ TITLES = {
 }
 
 
-def candidates_lines(style: Style, trail: CandidateTrail) -> Iterator[str]:
+def candidates_lines(style: Style, trail: Optional[CandidateTrail]) -> Iterator[str]:
+    if trail is None:
+        return
     for kind in KINDS:
         met = trail.of(kind)
         yield ""
@@ -125,12 +127,9 @@ def version_command(context: Context) -> Answer:
     if trail is not None:
         found = records.VersionDocument.of(found, candidates=_candidates(context, trail, problem))
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
-    said = _lines(context, problem, checks, trail, libraries=[*libraries.values(), _engine_line(loaded)])
+    engine_line = f"engine: {loaded.problem or f'interface {loaded.interface} ({loaded.path})'}"
+    said = _lines(context, problem, checks, trail, libraries=[*libraries.values(), engine_line])
     return Answer(found, said, problems, told=[REPLACED])
-
-
-def _engine_line(loaded: engine.EngineFound) -> str:
-    return f"engine: {loaded.problem or f'interface {loaded.interface} ({loaded.path})'}"
 
 
 def _candidates(context: Context, trail: CandidateTrail, problem: Optional[str]) -> records.Candidates:
@@ -211,7 +210,7 @@ def _lines(
     if problem is not None:
         for each in _allocators(context, problem):
             yield f"{each.name} ({each.how}); {each.instead}"
-        yield from _full_lines(context, trail)
+        yield from candidates_lines(context.style, trail)
         return
     located = context.session.located
     libc = located.libc
@@ -239,12 +238,7 @@ def _lines(
     for check in checks:
         words = check_words(check)
         yield f"  {words}" if check.held else context.style.warn(f"  not held: {words}")
-    yield from _full_lines(context, trail)
-
-
-def _full_lines(context: Context, trail: Optional[CandidateTrail]) -> Iterator[str]:
-    if trail is not None:
-        yield from candidates_lines(context.style, trail)
+    yield from candidates_lines(context.style, trail)
 
 
 BINS_LEAD_BACK = "{bins} of {of} bins lead back to themselves"

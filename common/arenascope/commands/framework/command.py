@@ -13,6 +13,7 @@ from ...base.about import INTERRUPTED
 from ...base.errors import UsageError
 from ...base.model import HOLD_OVER, REPLACED, Statement
 from ...base.printable import UserData, clean_line, one_line, printable, user_data
+from ...engine import need_engine
 from ...present.json_documents.record import Document, envelope, in_blocks, written
 from ...present.shared_text.findings import first_sentences, sentence
 from ...present.shared_text.progress_bar import ProgressOfAll
@@ -376,6 +377,12 @@ class Command(NamedTuple):
     def reads(self, options: argparse.Namespace) -> Reads:
         return Reads(self.lists(options), self.copies(options), self.whole(options), self.mappings(options))
 
+    def ask(self, context: Context) -> Answer:
+        """Runs it. What is worth nothing without a copy looks into blocks, and needs the engine."""
+        if self.copies(context.options) and self.whole(context.options):
+            need_engine()
+        return self.function(context)
+
     def outline(self, also: Sequence[ArgumentGroup] = ()) -> Outline:
         groups = (ArgumentGroup("options", self.arguments), ArgumentGroup("options of every command", COMMON))
         return Outline(self.summary, self.description, self.example, groups, also=also)
@@ -403,7 +410,7 @@ class CommandRequest(NamedTuple):
 
     def answered(self, context: Context) -> Answer:
         """Its answer about the other command's image."""
-        return self.command.function(context.beside(self.options))
+        return self.command.ask(context.beside(self.options))
 
 
 @cache
@@ -462,7 +469,7 @@ def document(command: Command, options: argparse.Namespace, door: Door) -> Docum
 def look(command: Command, options: argparse.Namespace, door: Door) -> Iterator[tuple[Context, Answer]]:
     """Runs a command, and yields its context and answer."""
     with Context(door, options, reads=command.reads(options)) as context:
-        yield context, command.function(context)
+        yield context, command.ask(context)
 
 
 def _status(context: Context, reply: Answer) -> int:

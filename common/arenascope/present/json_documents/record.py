@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import json
 from itertools import chain
-from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Annotated, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Annotated, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ...base.model import Statement
 from ...base.printable import one_line
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...sources.target import Target
 
 IN_MEMORY = 1 << 20
-"""In characters. Short lines take twice that as objects."""
+"""In bytes."""
 BLOCK = 1 << 20
 
 
@@ -34,33 +34,17 @@ class Spool:
 
     def __init__(self) -> None:
         self.count = 0
-        self._lines: list[str] = []
-        self._kept = 0
-        self._file: Optional[IO[str]] = None
+        self._file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - lives as long as this
 
     def add(self, line: str) -> None:
-        self._lines.append(line)
-        self._kept += len(line)
+        self._file.write(f"{line}\n".encode())
         self.count += 1
-        if self._kept > IN_MEMORY:
-            self._spill()
-
-    def _spill(self) -> None:
-        if self._file is None:
-            self._file = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115 - lives as long as this
-        self._file.write("\n".join(self._lines) + "\n")
-        self._lines, self._kept = [], 0
 
     def __iter__(self) -> Iterator[str]:
         """The lines without newlines."""
-        if self._file is None:
-            yield from self._lines
-            return
-        if self._lines:
-            self._spill()
         self._file.seek(0)
         for line in self._file:
-            yield line[:-1]
+            yield line[:-1].decode()
 
 
 def in_blocks(parts: Iterable[str]) -> Iterator[str]:

@@ -22,7 +22,9 @@ from ..json_documents.process_records import FreedNextRecord, JointHoldersRecord
 from ..shared_text.debug_info import symbols_command
 from ..shared_text.text import (
     UNKNOWN,
+    Column,
     Style,
+    column_table,
     count,
     folded_name,
     held_size,
@@ -53,7 +55,6 @@ TYPES = 5
 """How many types of each owner are shown."""
 COSTS = ("whose", "type", "count", "all of them", "average", "largest", "the largest is")
 WITH_THEIRS = "all of them, average, largest: with all that only each block leads to, so rows overlap"
-HEADERS = ("whose", "holds", "alone", "would return", "blocks", "mostly under", "as near", "shared with")
 MUCH = 10
 """What several owners lead to is mentioned if it is at least a tenth of all bytes."""
 FEW, FIRST = 3, 1
@@ -228,16 +229,21 @@ def lines(
     # keep the row of what nobody holds, however small: it may be lost
     own = [*holdings[:shows], *(each for each in holdings[shows:] if each is lost)]
     folded = [each for each in holdings[shows:] if each is not lost]
-    table_lines = table(
-        style,
-        HEADERS,
-        [_cells(style, shown, each) for each in own],
-        left=(0, 5, 7),
-        names=(0, 5, 7),
-        below=[_folded(style, folded)] if folded else (),
-        optional=("mostly under", "as near", "shared with"),
-        expendable=("as near", "shared with", "mostly under", "blocks", "alone", "would return"),
+    columns = (
+        Column("whose", shown.words, name=True),
+        Column("holds", lambda each: style.size(each.bytes)),
+        Column("alone", lambda each: style.size(each.alone_bytes)),
+        Column("would return", lambda each: style.size(_returns(shown.kept_by(each)))),
+        Column("blocks", lambda each: f"{each.blocks:,}"),
+        Column("mostly under", shown.spreads_at, name=True, optional=True),
+        Column(
+            "as near", lambda each: MUCH * each.tied_bytes >= each.bytes and style.size(each.tied_bytes), optional=True
+        ),
+        Column("shared with", lambda each: _shared_with(shown, each), name=True, optional=True),
     )
+    below = [_folded(style, folded)] if folded else ()
+    expendable = ("as near", "shared with", "mostly under", "blocks", "alone", "would return")
+    table_lines = column_table(style, columns, own, below=below, expendable=expendable)
     headers = next(table_lines, "")
     yield from (headers, *table_lines)
     if len(holdings) > 1 and "alone" in headers:
@@ -310,21 +316,18 @@ def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
     return [folded_name(len(holdings), "owner"), *sizes, f"{blocks:,}", "", "", ""]
 
 
-def _cells(style: Style, shown: OwnersScreen, holding: Holding) -> list[str]:
-    kept = shown.kept_by(holding)
-    shared = together(shown.search, holding.leading, FIRST) if holding.leading is not None else ""
+def _is_much(holding: Holding) -> bool:
+    return MUCH * holding.tied_bytes >= holding.bytes
+
+
+def _returns(kept: Optional[OwnerPages]) -> Optional[int]:
+    return kept and kept.returns
+
+
+def _shared_with(shown: OwnersScreen, holding: Holding) -> str:
     if holding.as_good:
-        shared = also_reached_from(shown, holding, FIRST)
-    return [
-        shown.words(holding),
-        style.size(holding.bytes),
-        style.size(holding.alone_bytes),
-        style.size(kept.returns if kept is not None else None),
-        f"{holding.blocks:,}",
-        shown.spreads_at(holding),
-        style.size(holding.tied_bytes) if MUCH * holding.tied_bytes >= holding.bytes else "",
-        shared,
-    ]
+        return also_reached_from(shown, holding, FIRST)
+    return together(shown.search, holding.leading, FIRST) if holding.leading is not None else ""
 
 
 class HeldBy(NamedTuple):

@@ -11,34 +11,21 @@ from ...base.model import Kind, Statement
 from ..shared_text.debug_info import without_types_text
 from ..shared_text.text import (
     UNKNOWN,
+    Column,
     Style,
     bar,
+    column_table,
     count,
     cut,
     folded_name,
     in_memory,
     next_lines,
     share,
-    table,
     word,
     worth_a_row,
 )
 
 THEIRS = "retained"
-HEADERS = (
-    "type",
-    "module",
-    "blocks",
-    "bytes",
-    THEIRS,
-    "share",
-    "",
-    "average",
-    "resident",
-    "holds back",
-    "held by",
-    "example",
-)
 EXPENDABLE = ("", "average", "resident", "module", "share", "holds back", THEIRS, "blocks")
 GUESS = " ?"
 """Marks a name that is a guess."""
@@ -95,38 +82,35 @@ def lines(
         limit = worth_a_row([ORDERS[by](row) for row in rows], whole, limit or 0)
     folded = rows[limit:] if limit and limit > 0 else ()
     holds_back = any(row.holds_back is not None for row in rows)
-    table_lines = table(
+    shown = cut(rows, limit)[0]
+    columns = (
+        Column("type", lambda row: name_of(row.kind), name=True),
+        Column("module", lambda row: row.kind.module, left=True, optional=True),
+        Column("blocks", lambda row: f"{row.blocks:,}"),
+        Column("bytes", lambda row: style.size(row.bytes)),
+        Column(THEIRS, lambda row: retained and style.size(retained.get(row.index)), optional=True),
+        Column("share", lambda row: _share(style, row.bytes, live)[0]),
+        Column("", lambda row: _share(style, row.bytes, live)[1], left=True, optional=True),
+        Column("average", lambda row: style.size(row.bytes // row.blocks)),
+        Column("resident", lambda row: style.size(row.resident)),
+        Column("holds back", lambda row: holds_back and style.size(row.holds_back), optional=True),
+        Column("held by", lambda row: held_by.get(row.index), name=True, optional=True),
+        Column("example", lambda row: f"{row.samples[0]:#x}" if row.samples else UNKNOWN, left=True),
+    )
+    table_lines = column_table(
         style,
-        HEADERS,
-        [
-            [
-                name_of(row.kind),
-                row.kind.module or "",
-                f"{row.blocks:,}",
-                style.size(row.bytes),
-                style.size(retained.get(row.index)) if retained else "",
-                *_share(style, row.bytes, live),
-                style.size(row.bytes // row.blocks),
-                style.size(row.resident),
-                style.size(row.holds_back) if holds_back else "",
-                held_by.get(row.index, ""),
-                f"{row.samples[0]:#x}" if row.samples else UNKNOWN,
-            ]
-            for row in cut(rows, limit)[0]
-        ],
-        left=(0, 1, 6, 10, 11),
-        names=(0, 10),
+        columns,
+        shown,
         below=[*_folded(style, folded, live), *_others(style, totals, live)],
-        optional=("module", THEIRS, "", "holds back", "held by"),
         # the column that rows are sorted by is dropped last
         expendable=sorted(EXPENDABLE, key=lambda title: title == by.replace("-", " ")),
     )
     headers = next(table_lines, "")
     yield from (headers, *table_lines)
-    yield from (may_be(row.kind.name, row.may_be) for row in cut(rows, limit)[0] if row.may_be)
-    if any(not row.kind.certain for row in cut(rows, limit)[0]):
+    yield from (may_be(row.kind.name, row.may_be) for row in shown if row.may_be)
+    if any(not row.kind.certain for row in shown):
         yield style.dim(A_GUESS)
-    if "holds back" in headers and any((row.holds_back or 0) > row.bytes for row in cut(rows, limit)[0]):
+    if "holds back" in headers and any((row.holds_back or 0) > row.bytes for row in shown):
         yield style.dim(HELD_BACK)
     if THEIRS in headers:
         yield style.dim(WITH_THEIRS)

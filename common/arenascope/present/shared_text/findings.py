@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import MemoryReadError
 from ...base.model import (
@@ -17,9 +17,6 @@ from ...base.model import (
     allows_more,
 )
 from .text import Style, count
-
-if TYPE_CHECKING:
-    pass
 
 LISTS = {
     "bin": ("bin {bin}", "chunk", "chunk of size"),
