@@ -15,7 +15,7 @@ from arenascope.base.argv import with_suggestion
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import STATUS, fault_id, fault_line
 from arenascope.base.printable import one_line
-from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
+from arenascope.commands.all_commands import COMMAND_NAMES, all_commands
 from arenascope.commands.framework.arguments import HELP, completions
 from arenascope.commands.framework.command import Command, Controller, execute
 from arenascope.commands.framework.debugger_doors import (
@@ -48,7 +48,6 @@ class GdbDoor(DebuggerDoor):
     """The door of one command in GDB: where it was typed, and where its output goes."""
 
     name = "gdb"
-    find_command = staticmethod(find_command)
 
     def target(self) -> Target:
         kind: type[GdbTarget] = self.beside("heap_target").GdbTarget

@@ -11,7 +11,7 @@ import lldb
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import fault_id, fault_line
 from arenascope.base.printable import one_line
-from arenascope.commands.all_commands import all_commands, find_command
+from arenascope.commands.all_commands import all_commands
 from arenascope.commands.framework.arguments import Argument
 from arenascope.commands.framework.command import Command, Controller, execute
 from arenascope.commands.framework.debugger_doors import (
@@ -43,7 +43,6 @@ class LldbDoor(DebuggerDoor):
     """The door of one command in LLDB: where it was typed, and where its output goes."""
 
     name = "lldb"
-    find_command = staticmethod(find_command)
 
     def __init__(
         self,

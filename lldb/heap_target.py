@@ -206,11 +206,8 @@ class LldbTarget(DebuggedTarget):
             if struct is not None and (module is None or self._has_place(module) or self.is_mapped(build_id)):
                 yield DebuggerStruct(struct, build_id)
 
-    def start_of(self, module: lldb.SBModule) -> int:
-        return module.GetObjectFileHeaderAddress().GetLoadAddress(self.target)
-
     def _has_place(self, module: lldb.SBModule) -> bool:
-        return self.start_of(module) != lldb.LLDB_INVALID_ADDRESS
+        return module.GetObjectFileHeaderAddress().GetLoadAddress(self.target) != lldb.LLDB_INVALID_ADDRESS
 
     def _types(self, name: str) -> Iterator[lldb.SBType]:
         """Types of this name, LLDB's first choice first."""

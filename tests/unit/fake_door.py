@@ -26,8 +26,6 @@ class FakeDoor:
     written: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
-    find_command = staticmethod(find_command)
-
     def target(self) -> FakeTarget:
         return self.image
 

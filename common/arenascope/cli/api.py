@@ -8,7 +8,6 @@ from typing import Callable, Iterator, Optional
 
 from ..base.errors import HoldOver, UsageError
 from ..base.model import HOLD
-from ..commands.all_commands import find_command
 from ..commands.framework.api_subject import Subject
 from ..commands.framework.command import Command, document
 from ..present.json_documents.record import Document
@@ -35,7 +34,6 @@ class Opened(Subject):
 
     def __init__(self, subject: str, how: How, hold_at_most: Optional[float] = None) -> None:
         """`hold_at_most`: seconds."""
-        super().__init__(find_command)
         check_how(how, HOLD if hold_at_most is None else hold_at_most)
         self._subject, self._how, self._hold_at_most = subject, how, hold_at_most
         self._holds = False

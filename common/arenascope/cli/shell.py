@@ -18,7 +18,6 @@ from ..base.argv import is_url, pid_in
 from ..base.errors import HoldEnded, HoldOver, HoldTooShort, TargetError, UsageError
 from ..base.meter import Meter, unseen
 from ..base.model import HOLD, HOLD_AT_MOST, allows_more
-from ..commands.all_commands import find_command
 from ..commands.framework.arguments import argument, seconds
 from ..present.shared_text.progress_bar import EVERY, PATIENCE, OverwrittenLine, Progress, columns
 from ..present.shared_text.text import Style, folded, wants_colour
@@ -105,7 +104,6 @@ class ShellDoor:
     """Holds a live process only while it is read. Output waits until the process was let go."""
 
     name = "shell"
-    find_command = staticmethod(find_command)
 
     def __init__(self, subject: Optional[str], how: How = AS_USUAL, lists: bool = False) -> None:
         """`lists`: see Command.lists."""

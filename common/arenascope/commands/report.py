@@ -115,7 +115,7 @@ class HtmlReport:
         more = " --with-values" if context.options.with_values else ""
         self._apart = [f"{asked}{more if asked.partition(' ')[0] in KEYED else ''}" for asked in APART]
         for asked in (*AT_ONCE, *self._apart):
-            parse_request(asked, context.door.find_command)
+            parse_request(asked)
         for name in optional_libraries.NAMES:
             optional_libraries.where(name)
 
@@ -233,7 +233,7 @@ def _typed(words: str, style: Style) -> str:
 
 
 def _section_of(context: Context, words: str) -> ReportSection:
-    return _section(context, lambda: parse_request(words, context.door.find_command).answered(context))
+    return _section(context, lambda: parse_request(words).answered(context))
 
 
 def _section(context: Context, ask: Callable[[], Answer]) -> ReportSection:
@@ -276,10 +276,6 @@ def without_copy(options: Namespace) -> Optional[Statement]:
     return why
 
 
-def looks_into_blocks(options: Namespace) -> bool:
-    return bool(options.types or options.owners or options.html) and without_copy(options) is None
-
-
 def counts_containers(options: Namespace) -> bool:
     """Whether containers are counted at both moments: the snapshot has them, or both looks have types."""
     if without_copy(options) is not None:
@@ -293,7 +289,8 @@ def counts_containers(options: Namespace) -> bool:
 
 
 def takes_copy(options: Namespace) -> bool:
-    return looks_into_blocks(options) or counts_containers(options)
+    looks_into_blocks = options.types or options.owners or options.html
+    return (bool(looks_into_blocks) and without_copy(options) is None) or counts_containers(options)
 
 
 def requested_parts(options: Namespace) -> list[str]:

@@ -222,7 +222,9 @@ class RedactedFiles:
                 build_id = elf.build_id()
             except (ArenascopeError, struct.error, ValueError):
                 continue
-            if build_id is None and self._is_loaded(module) and self._modules.file_of(module):
+            # what the loader mapped, or the kernel as the program: any other file may be the program's data
+            is_loaded = module in (self._modules.in_order or ()) or module == self._modules.program
+            if build_id is None and is_loaded and self._modules.file_of(module):
                 # without a build-id the first page identifies its file
                 yield module.base, min(FIRST_PAGE, module.regions[0].size)
             if module.regions[0].finds_malloc:
@@ -232,10 +234,6 @@ class RedactedFiles:
         for place in places_of_modules(self.session.target, self.session.regions):
             whole = (place.address, place.bytes)
             yield from self.proved.words(*whole) if place.words else (whole,)
-
-    def _is_loaded(self, module: Module) -> bool:
-        """Whether the loader mapped it, or the kernel as the program. Any other file may be the program's data."""
-        return module in (self._modules.in_order or ()) or module == self._modules.program
 
     def _of_library(self, module: Module) -> Kept:
         """Read-only pages that are the same in the file. Of other pages, or without the file, only provable words."""

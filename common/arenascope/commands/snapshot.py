@@ -21,7 +21,7 @@ from ..session.session import Session, likely_chunks
 from ..sources.live.process import ProcessImage
 from .containers import row_record
 from .framework.arguments import seconds
-from .framework.command import Answer, CommandRequest, Context, Door, always, argument, command, parse_request
+from .framework.command import Answer, CommandRequest, Context, always, argument, command, parse_request
 from .framework.live_copy import IN_A_SECOND, tells_types
 
 START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9
@@ -95,9 +95,9 @@ HELD = "types --owners --limit 0"
 """How `types` is typed if owners are wanted as well."""
 
 
-def load(door: Door, names: Iterable[str] = records.SECTIONS) -> dict[str, CommandRequest]:
+def load(names: Iterable[str] = records.SECTIONS) -> dict[str, CommandRequest]:
     """Loads the commands; call it before a process is held."""
-    return {name: parse_request(WORDS.get(name, name), door.find_command) for name in names}
+    return {name: parse_request(WORDS.get(name, name)) for name in names}
 
 
 @command(
@@ -161,9 +161,9 @@ def take(
     process of the shell's runs on afterwards. Types and owners are left out if they would take longer than `limit`."""
     deep = {**(TYPES if types else {}), **(OWNERS if owners else {})}
     limit = limit if deep else None
-    loaded = load(context.door, {**records.SECTIONS, **(records.SIZES if sizes else {}), **deep})
+    loaded = load({**records.SECTIONS, **(records.SIZES if sizes else {}), **deep})
     if types and owners:
-        loaded["types"] = parse_request(HELD, context.door.find_command)
+        loaded["types"] = parse_request(HELD)
     context.spared = limit.is_exceeded if limit is not None else None
     session, target = context.session, context.target
     if limit is not None and limit.is_exceeded(session):
@@ -210,7 +210,7 @@ def moment_before(context: Context, types: bool) -> Optional[Document]:
     if since is not None and again is not None:
         raise UsageError("--since and --again each name a moment: one of them is enough")
     if since is not None:
-        load(context.door)
+        load()
         return read(since)
     if again is None:
         return None

@@ -19,7 +19,7 @@ from ..present.json_documents.record import hexadecimal, statement_record
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import AT_LEAST, Style, count, duration, number, table
 from ..session.resident import RUN_ON, code_of, find_means, problems_of, replaced, trims
-from ..session.session import Session
+from ..session.session import Session, likely_chunks
 from ..sources.live.procfiles import is_zombie, name_of, seccomp_modes, status_number
 from ..sources.target import MemoryUse, ThreadInfo
 from .framework.command import ARENA, LIMIT, Answer, Context, Controller, FunctionCall, argument, command, of_heap
@@ -274,18 +274,6 @@ def _function(session: Session, name: str) -> int:
     return address
 
 
-class Stopwatch:
-    """Measures the seconds that a block takes."""
-
-    def __enter__(self) -> Stopwatch:
-        self.started = time.monotonic()
-        self.seconds = 0.0
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds = time.monotonic() - self.started
-
-
 OTHERS = "serves malloc in this process: malloc_trim does nothing for its memory"
 LOOK, APPLY = 0.015, 0.05
 """Seconds, measured: the least time that a look stops a process, and that --apply does after it."""
@@ -435,8 +423,6 @@ def _confirm(context: Context) -> bool:
 
 def _question(context: Context) -> str:
     """The question, with estimates from a look of its own. Afterwards the process runs on if this door held it."""
-    from ..session.session import likely_chunks
-
     options, target = context.options, context.target
     if target.kind != "live":
         raise RefusedError("is-a-core", "a core cannot be trimmed", "--apply needs the live process")
@@ -446,19 +432,18 @@ def _question(context: Context) -> str:
     parts = [trim.resident.trim for trim in plans] if options.arena is None else []
     parts += [trim.resident.tops for trim in plans] if options.tops else []
     returns = total(parts, _all(context))
-    takes = trim_seconds(returns or 0, _ranges(plans))
-    with Stopwatch() as counting:
-        blocks = likely_chunks(session, MOST) if context.door.lets_go and session.started else 0
+    takes, began = trim_seconds(returns or 0, _ranges(plans)), time.monotonic()
+    blocks = likely_chunks(session, MOST) if context.door.lets_go and session.started else 0
+    counting = time.monotonic() - began
     looks, applies = LOOK + EACH_FREE * _listed(session), _apply_seconds(session, plans, blocks)
     pid, held = target.pid, context.door.release()
     context.renew()
     # if the machine was slow during this look, it will be so again
-    slow = max(1.0, (held - counting.seconds) / looks)
+    slow = max(1.0, (held - counting) / looks)
+    holds = held + slow * applies if held else None
     calls = ["malloc_trim(0)"] if options.arena is None else []
     calls += ["madvise on the tops of thread arenas"] if options.tops else []
-    holds = held + slow * applies if held else None
-    name = name_of(pid or 0)
-    return question(calls, pid, name, returns=returns, takes=slow * takes, held=held, holds=holds)
+    return question(calls, pid, name_of(pid or 0), returns=returns, takes=slow * takes, held=held, holds=holds)
 
 
 def _holds(context: Context, plans: Sequence[Trim]) -> Optional[float]:
@@ -528,18 +513,18 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
     before = _in_memory(context, ranges)
     seconds = 0.0
     if context.options.arena is None:
-        with Stopwatch() as watch:
-            call_trim(controller, context.session)
-        seconds += watch.seconds
+        began = time.monotonic()
+        call_trim(controller, context.session)
+        seconds += time.monotonic() - began
         predicted += [trim.resident.trim for trim in plans]
         calls.append(_released("malloc_trim(0)", "range", len(ranges), _kept(before, _in_memory(context, ranges))))
     if context.options.tops:
         tops = [(trim.plan.address, trim.plan.tops) for trim in plans if trim.plan.tops]
         inside = [each for _, each in tops]
         before = _in_memory(context, inside)
-        with Stopwatch() as watch:
-            refused = release_tops(controller, context.session, tops)
-        seconds += watch.seconds
+        began = time.monotonic()
+        refused = release_tops(controller, context.session, tops)
+        seconds += time.monotonic() - began
         refused = max(refused, _kept(before, _in_memory(context, inside)))
         predicted += [trim.resident.tops for trim in plans]
         calls.append(_released("madvise", "top", len(tops), refused))

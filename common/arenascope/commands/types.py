@@ -12,7 +12,7 @@ from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
 from ..base.errors import NoTypeError, UsageError
 from ..base.model import Statement
-from ..base.printable import UserData, quoted
+from ..base.printable import quoted
 from ..blocks.declared.named_blocks import NamedBlocks
 from ..blocks.declared.once_per_image import values_of
 from ..blocks.declared.type_values import Column, TypeValues, objects_of, types_called
@@ -157,10 +157,6 @@ def _like(name: str, names: Iterable[str]) -> str:
     return f"did you mean {', '.join(dict.fromkeys(found))}?" if found else "types shows what there is"
 
 
-def object_values(values: TypeValues, shown: UserData) -> records.ObjectValues:
-    return records.ObjectValues.of(values, members=[_member(each, shown.in_documents) for each in values.columns])
-
-
 def _member(column: Column, with_values: bool) -> records.MemberValues:
     measured = with_values or column.form in ("text", "elements")
     return records.MemberValues.of(
@@ -259,6 +255,7 @@ def types_command(context: Context) -> Answer:
     chosen = in_order(filter(wanted, rows), options.by)
     shown, left_out = cut(chosen, options.limit)
     resident = total(row.resident for row in rows)
+    members = [_member(each, context.user_data.in_documents) for each in (values.columns if values else ())]
     found = records.TypesDocument.of(
         None,
         types=[_row(row, held_by.get(row.index), retained.get(row.index)) for row in shown],
@@ -266,7 +263,7 @@ def types_command(context: Context) -> Answer:
         notes=[statement_record(each, note_text(each)) for each in notes],
         totals=records.TypeTotals.of(totals, resident_bytes=resident),
         # the key is there only with --values
-        **({} if values is None else {"values": object_values(values, context.user_data)}),
+        **({} if values is None else {"values": records.ObjectValues.of(values, members=members)}),
     )
     if values is not None:
         text = values_lines(context.style, values, limit=options.limit, notes=map(note_text, more))

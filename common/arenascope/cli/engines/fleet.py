@@ -200,17 +200,14 @@ def _of_hosts(options: argparse.Namespace) -> Iterator[Document]:
 
 def _of_cores(options: argparse.Namespace) -> Iterator[Document]:
     engine = _engine(options.engine)
-    cores = find_cores(options.cores)
+    # each once, in the order named
+    cores = list(dict.fromkeys(core for word in options.cores for core in _cores_of(word)))
     with engine(options.address, options.workers) as opened:
         yield from _shown(opened.results(options.asked, typed_program(), cores), len(cores), "core")
 
 
-def find_cores(words: Iterable[str]) -> list[str]:
-    """Paths and URLs of the cores, each once, in the order named."""
-    return list(dict.fromkeys(core for word in words for core in _cores_of(word)))
-
-
 def _cores_of(word: str) -> Iterator[str]:
+    """Paths and URLs of the cores that a word names."""
     fsspec = load_fsspec()
     try:
         system, path = fsspec.url_to_fs(word)

@@ -10,6 +10,7 @@ from typing import Callable, Iterator, Mapping, TypeVar, Union
 from ...base.errors import UsageError
 from ...present.json_documents import arena_records, block_records, process_records
 from ...present.json_documents.record import Document
+from ..all_commands import find_command
 from .command import Command
 
 Option = Union[str, int, bool, None]
@@ -32,9 +33,6 @@ def _asking(kind: type[AnyDocument]) -> Callable[..., AnyDocument]:
 class Subject(ABC):
     """A process or a core. Options are keyword arguments: `trim(ranges=True)`, `types(by="blocks")`."""
 
-    def __init__(self, find_command: Callable[[str], Command]) -> None:
-        self._find_command = find_command
-
     def __enter__(self) -> Subject:
         return self
 
@@ -54,7 +52,7 @@ class Subject(ABC):
     def ask(self, name: str, *words: Union[str, int], **options: Option) -> Document:
         """Runs any command; a word that is an address may be a number."""
         try:
-            command = self._find_command(name)
+            command = find_command(name)
         except KeyError:
             raise UsageError(f"there is no command {name!r}", "docs/commands.md has them all") from None
         typed = [f"{each:#x}" if isinstance(each, int) else each for each in words]

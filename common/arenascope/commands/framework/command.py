@@ -175,9 +175,6 @@ class Door(Protocol):
     def held_seconds(self) -> Optional[float]:
         """How long this door itself held the process, once it runs on; None if it held none."""
 
-    def find_command(self, name: str) -> Command:
-        """The command of this name; KeyError if this door has none."""
-
     @property
     def lets_go(self) -> bool:
         """Whether the process runs on after release()."""
@@ -414,10 +411,12 @@ class CommandRequest(NamedTuple):
 
 
 @cache
-def parse_request(words: str, find: Callable[[str], Command]) -> CommandRequest:
+def parse_request(words: str) -> CommandRequest:
     """Parses a command as a user would type it. Call it before a process is held: it loads the command."""
+    from ..all_commands import find_command  # imported here: it imports this file
+
     name, *rest = words.split()
-    command = find(name)
+    command = find_command(name)
     return CommandRequest(command, command.parser("arenascope").parse_args(rest))
 
 

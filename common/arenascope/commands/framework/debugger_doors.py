@@ -53,8 +53,6 @@ class Selected(Subject):
     """A target that is looked up each time: whatever is selected in the debugger, which holds it."""
 
     def __init__(self, door: Callable[[], ContextManager[Door]]) -> None:
-        with door() as opened:
-            super().__init__(opened.find_command)
         self._door = door
 
     def look(self, command: Command, options: Namespace) -> Document:

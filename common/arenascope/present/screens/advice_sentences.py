@@ -217,10 +217,6 @@ def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> Advice
     )
 
 
-def _clear_owner(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceText:
-    return _clear_all(figure, names, facts, say) if "owners" in names else _clear(figure, names, facts, say)
-
-
 def _install_symbols(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceText:
     said = next(each for each in facts.nameable if each.names["owner"] == names["owner"])
     return AdviceText(
@@ -232,7 +228,9 @@ def _install_symbols(figure: Figures, names: Names, facts: Facts, say: Say) -> A
 
 
 OWNERS: Mapping[str, Callable[[Figures, Names, Facts, Say], AdviceText]] = {
-    "clear-owner": _clear_owner,
+    "clear-owner": lambda figure, names, facts, say: (
+        _clear_all(figure, names, facts, say) if "owners" in names else _clear(figure, names, facts, say)
+    ),
     "install-symbols": _install_symbols,
     "keep-owner-apart": _keep_apart,
 }
@@ -293,15 +291,6 @@ def _where(figure: Figures, say: Say) -> Iterator[str]:
         yield f"{say(figure['between_bytes'])} of whole pages are free, in {places(figure['places'])}"
     if figure["end_bytes"]:
         yield f"{say(figure['end_bytes'])} at the end of the main arena's top"
-
-
-def _tops(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    return AdviceText(
-        "release the tops of thread arenas",
-        f"{say(figure['tops_bytes'])} in tops, which malloc_trim never touches in any glibc",
-        (TypedCommand("trim --apply --tops", _both(figure, say), applies=True),),
-        "one madvise an arena; pages used again fault in again",
-    )
 
 
 def _both(figure: Figures, say: Say) -> str:
@@ -367,15 +356,6 @@ def _arena_max(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     )
 
 
-def _caches(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    return AdviceText(
-        "make thread caches smaller",
-        f"{say(figure['bytes'])} in them",
-        (Pasted("GLIBC_TUNABLES=glibc.malloc.tcache_count=2", f" (glibc {facts.release})"),),
-        "malloc and free take the arena's lock more often",
-    )
-
-
 def _apart(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     names = stranded_by(facts.strander).names
     whose, name = strander(figure, names, say), type_words(names["type"])
@@ -389,24 +369,6 @@ def _apart(figure: Figures, facts: Facts, say: Say) -> AdviceText:
         ),
         POOL_COST,
         not_when="not where the freed pieces between them are used again at once: compare two snapshots",
-    )
-
-
-def _allocator(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    return AdviceText(
-        "if long-lived and short-lived blocks differ in size, try an allocator that keeps sizes apart (jemalloc, "
-        "tcmalloc, mimalloc)",
-        f"{say(figure['bytes'])} is stranded, free in pages that blocks in use share: {ONLY_FREEING}",
-        (
-            TypedCommand(
-                "chunks --summary",
-                "which sizes are in use, and which free: a free chunk may be several freed blocks that have merged. "
-                "Where all were of one size, no allocator does better",
-            ),
-            Pasted("LD_PRELOAD=libjemalloc.so.2", ", measured under the real load"),
-        ),
-        "another program to know; more memory for small heaps",
-        all_apply=True,
     )
 
 
@@ -453,15 +415,6 @@ def _again(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     )
 
 
-def _grew(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    return AdviceText(
-        "find who allocates what grew: no setting changes what is in use",
-        _what_is_in_use(figure, facts, say),
-        (*(() if facts.tells_types_that_grow else (ByType(),)), TypedCommand("owners", "who holds most"), PROFILER),
-        all_apply=True,
-    )
-
-
 def _nothing(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     return AdviceText(
         "nothing to tune: it is in use, and grew by little or nothing",
@@ -488,22 +441,6 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> AdviceText:
         f"of {say(figure['live_bytes'])} in blocks, resident or not; pointers were followed from variables, stacks "
         f"and registers{back}",
         (TypedCommand("leaks", "what they are, and what only they lead to"), PROFILER),
-    )
-
-
-def _possible_leak(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    return AdviceText(
-        f"see whether {say(figure['bytes'])} is lost: only pointers to the insides of its blocks lead there",
-        f"possibly lost, of {say(figure['live_bytes'])} in blocks: such a pointer may be a number that looks like one",
-        (TypedCommand("leaks --possible", "which blocks they are"),),
-    )
-
-
-def _unsearched_leak(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    return AdviceText(
-        f"find out whether {say(figure['bytes'])} is lost: no plain pointer leads there",
-        f"of {say(figure['live_bytes'])} in blocks; encoded pointers were not looked for here",
-        (TypedCommand("leaks", "looks for encoded pointers, too"),),
     )
 
 
@@ -557,18 +494,55 @@ def _leave(figure: Figures, facts: Facts, say: Say) -> AdviceText:
 
 ADVICE: Mapping[str, Callable[[Figures, Facts, Say], AdviceText]] = {
     "trim-once": _trim,
-    "release-tops": _tops,
+    "release-tops": lambda figure, facts, say: AdviceText(
+        "release the tops of thread arenas",
+        f"{say(figure['tops_bytes'])} in tops, which malloc_trim never touches in any glibc",
+        (TypedCommand("trim --apply --tops", _both(figure, say), applies=True),),
+        "one madvise an arena; pages used again fault in again",
+    ),
     "pin-thresholds": _thresholds,
     "trim-regularly": _periodic,
     "limit-arenas": _arena_max,
-    "shrink-thread-caches": _caches,
+    "shrink-thread-caches": lambda figure, facts, say: AdviceText(
+        "make thread caches smaller",
+        f"{say(figure['bytes'])} in them",
+        (Pasted("GLIBC_TUNABLES=glibc.malloc.tcache_count=2", f" (glibc {facts.release})"),),
+        "malloc and free take the arena's lock more often",
+    ),
     "keep-type-apart": _apart,
-    "other-allocator": _allocator,
+    "other-allocator": lambda figure, facts, say: AdviceText(
+        "if long-lived and short-lived blocks differ in size, try an allocator that keeps sizes apart (jemalloc, "
+        "tcmalloc, mimalloc)",
+        f"{say(figure['bytes'])} is stranded, free in pages that blocks in use share: {ONLY_FREEING}",
+        (
+            TypedCommand(
+                "chunks --summary",
+                "which sizes are in use, and which free: a free chunk may be several freed blocks that have merged. "
+                "Where all were of one size, no allocator does better",
+            ),
+            Pasted("LD_PRELOAD=libjemalloc.so.2", ", measured under the real load"),
+        ),
+        "another program to know; more memory for small heaps",
+        all_apply=True,
+    ),
     "mend-leak": _leak,
-    "look-into-possible-leak": _possible_leak,
-    "search-for-leak": _unsearched_leak,
+    "look-into-possible-leak": lambda figure, facts, say: AdviceText(
+        f"see whether {say(figure['bytes'])} is lost: only pointers to the insides of its blocks lead there",
+        f"possibly lost, of {say(figure['live_bytes'])} in blocks: such a pointer may be a number that looks like one",
+        (TypedCommand("leaks --possible", "which blocks they are"),),
+    ),
+    "search-for-leak": lambda figure, facts, say: AdviceText(
+        f"find out whether {say(figure['bytes'])} is lost: no plain pointer leads there",
+        f"of {say(figure['live_bytes'])} in blocks; encoded pointers were not looked for here",
+        (TypedCommand("leaks", "looks for encoded pointers, too"),),
+    ),
     "look-again": _again,
-    "find-what-grew": _grew,
+    "find-what-grew": lambda figure, facts, say: AdviceText(
+        "find who allocates what grew: no setting changes what is in use",
+        _what_is_in_use(figure, facts, say),
+        (*(() if facts.tells_types_that_grow else (ByType(),)), TypedCommand("owners", "who holds most"), PROFILER),
+        all_apply=True,
+    ),
     "nothing-more-to-tune": lambda figure, facts, say: _nothing(figure, facts, say)._replace(
         action="nothing more to tune: the rest is in use, and grew by little or nothing"
     ),

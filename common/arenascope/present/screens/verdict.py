@@ -224,13 +224,6 @@ def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
     )
 
 
-def _between(figure: Figures, names: Names, say: Say) -> Pair:
-    return (
-        "free blocks lie between blocks in use: glibc by itself gives back only the end of a heap",
-        f"{say(figure['bytes'])} of whole pages in free blocks, in {places(figure['places'])}",
-    )
-
-
 def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
     limit = f", at most {figure['limit']} arenas" if figure["limit"] else ""
     return (
@@ -249,21 +242,6 @@ def _shared(figure: Figures, names: Names, say: Say) -> Pair:
         evidence += f", {'all' if beside == say(figure['bytes']) else beside} of it beside {whose}"
     beside = f", most beside blocks of {names['type']}" if whose else ""
     return f"blocks in use share pages with free ones (stranded{beside}): a page is returned only as a whole", evidence
-
-
-def _caches(figure: Figures, names: Names, say: Say) -> Pair:
-    return (
-        "threads keep freed blocks for themselves (tcache) until they end",
-        f"{say(figure['bytes'])} in the caches of {figure['threads']} threads",
-    )
-
-
-def _huge_pages(figure: Figures, names: Names, say: Say) -> Pair:
-    return (
-        "transparent huge pages back the heap: one block in use can keep 2 MiB, and khugepaged may fill again what "
-        "was returned",
-        f"AnonHugePages {say(figure['bytes'])} of malloc's mappings",
-    )
 
 
 def _others(figure: Figures, names: Names, say: Say) -> Pair:
@@ -348,11 +326,21 @@ def _held_by_others(figure: Figures, names: Names, say: Say) -> Pair:
 CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
     "thresholds-grew": _thresholds_grew,
     "top-below-threshold": _top_below,
-    "free-between-live": _between,
+    "free-between-live": lambda figure, names, say: (
+        "free blocks lie between blocks in use: glibc by itself gives back only the end of a heap",
+        f"{say(figure['bytes'])} of whole pages in free blocks, in {places(figure['places'])}",
+    ),
     "arenas-outlived-threads": _outlived,
     "pages-shared-with-live": _shared,
-    "thread-caches": _caches,
-    "huge-pages": _huge_pages,
+    "thread-caches": lambda figure, names, say: (
+        "threads keep freed blocks for themselves (tcache) until they end",
+        f"{say(figure['bytes'])} in the caches of {figure['threads']} threads",
+    ),
+    "huge-pages": lambda figure, names, say: (
+        "transparent huge pages back the heap: one block in use can keep 2 MiB, and khugepaged may fill again what "
+        "was returned",
+        f"AnonHugePages {say(figure['bytes'])} of malloc's mappings",
+    ),
     "not-this-malloc": _others,
     "lost-blocks": _lost,
     "held-by-owner": _held,
