@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence, TypeVar
 
 from ..base.argv import shell_pattern
 from ..base.class_names import named
@@ -17,13 +17,16 @@ from ..present.shared_text.text import Column, Style, column_table, count, cut, 
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
-from .framework.live_copy import looked
+from .framework.live_copy import CopiedImage, looked
 from .types import not_read
 
 if TYPE_CHECKING:
     from ..blocks.declared.container_rows import ContainerRow
+    from ..blocks.declared.waste_rows import WasteRow
     from ..blocks.graph.refs import ImageSearch
 
+
+AnyRow = TypeVar("AnyRow", bound="ContainerRow | WasteRow")
 NAMED = 3
 """How many damaged types are named."""
 
@@ -49,30 +52,44 @@ def containers_command(context: Context) -> Answer:
     all blocks that the first path found reaches through them; what a container inside another one holds is part of what
     the outer one holds. owner shows the path to one block. A live process is copied, and runs on meanwhile.
     """
-    options = context.options
-    wanted = _wanted(parse_size(context, options.min), options.match)
-    if context.target.image.redacted:
-        raise RedactedError("what they are")
-    look = looked(context)
-    session = look.session
-    rows: list[ContainerRow] = []
-    notes: list[Statement] = []
-    problems = look.problems
-    try:
-        rows = containers_in(look.search)
-        notes = [*missing_containers(context, look.search, not rows)]
-    except KeyboardInterrupt:
-        session.stopped = True
-        problems.append(Statement("stopped", {"containers": 0}))
-    chosen = [*filter(wanted, rows)]
-    shown, left_out = cut(chosen, options.limit)
+    look, chosen, notes, problems = rows_by_path(
+        context, containers_in, lambda row: row.held_bytes, lambda rows, search: not rows
+    )
+    limit = context.options.limit
+    shown, left_out = cut(chosen, limit)
     found = records.ContainersDocument(
         containers=[row_record(each) for each in shown],
         left_out=left_out,
         notes=[statement_record(each, note_text(each)) for each in notes],
     )
-    text = lines(context.style, chosen, look.search.blocks.bytes, limit=options.limit, notes=notes)
-    return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
+    text = lines(context.style, chosen, look.search.blocks.bytes, limit=limit, notes=notes)
+    return Answer(found, of_heap(look.session, text), problems)
+
+
+def rows_by_path(
+    context: Context,
+    find: Callable[[ImageSearch], list[AnyRow]],
+    size: Callable[[AnyRow], int],
+    none: Callable[[list[AnyRow], ImageSearch], bool],
+) -> tuple[CopiedImage, list[AnyRow], Sequence[Statement], Sequence[Statement]]:
+    """The image that was searched, the rows that --min and --match choose, why some are missing, and the problems.
+    `none`: whether all are missing."""
+    options = context.options
+    least, matches = parse_size(context, options.min) or 0, shell_pattern(options.match or "*")
+    if context.target.image.redacted:
+        raise RedactedError("what they are")
+    look = looked(context)
+    rows: list[AnyRow] = []
+    notes: Sequence[Statement] = ()
+    problems = look.problems
+    try:
+        rows = find(look.search)
+        notes = missing_containers(context, look.search, none(rows, look.search))
+    except KeyboardInterrupt:
+        look.session.stopped = True
+        problems.append(Statement("stopped", {"containers": 0}))
+    chosen = [row for row in rows if size(row) >= least and (matches(row.path) or matches(row.type))]
+    return look, chosen, notes, [*problems, *problems_of(look.session)]
 
 
 def row_record(row: ContainerRow) -> records.ContainerRecord:
@@ -84,11 +101,6 @@ def row_record(row: ContainerRow) -> records.ContainerRecord:
         buckets=counted.buckets,
         longest_chain=counted.longest_chain,
     )
-
-
-def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[ContainerRow], bool]:
-    matches = shell_pattern(match or "*")
-    return lambda row: row.held_bytes >= (least or 0) and (matches(row.path) or matches(row.type))
 
 
 def missing_containers(context: Context, search: ImageSearch, none: bool) -> Sequence[Statement]:
