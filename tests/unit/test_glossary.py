@@ -17,6 +17,7 @@ from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_c
 from arenascope.commands.framework.overview import help_text
 from arenascope.present.glossary import IN_JSON, find_word, words
 from arenascope.present.json_documents.schemas import schemas
+from arenascope.present.shared_text.text import Style
 
 LOOKS = (
     *(name for name in COMMAND_NAMES if all(each.is_option for each in find_command(name).arguments)),
@@ -46,7 +47,14 @@ def test_every_heading_is_explained() -> None:
     target = everything("2.36-64").target()
     found = {heading for look in LOOKS for heading in headings(run_text(target, *look.split()))}
     assert {"system", "stranded", "would return", "chunk size", "asked for", "accessible"} <= found
-    found |= {*watch.HEADERS, *top.HEADERS, "per hour", "a cell", "RSS falls", "first word"}
+    found |= {
+        *watch.HEADERS,
+        *(each.title for each in top.columns(Style(), True)),
+        "per hour",
+        "a cell",
+        "RSS falls",
+        "first word",
+    }
     assert not {each for each in found - DRAWN if not find_word(each)}, "a word in glossary.md explains it"
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pwd import getpwuid
 from select import select
 from shutil import get_terminal_size
-from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.top_order import AT_LEAST, DEFAULT, SORTS, Order, figures
 from ..analysis.top_order import EXACT as EXACT_FIGURES
@@ -356,25 +356,17 @@ class TopView(NamedTuple):
     """Why some processes could not be read, or what may read them."""
 
 
-def top_lines(style: Style, found: TopDocument, shown: TopView) -> Iterator[str]:
-    if found.uncertain_pids:
-        who = count(len(found.uncertain_pids), "process", "processes")
-        settle = _settle(style, found, shown.sort)
-        yield style.bold(f"the order is uncertain: {who} may have more than was seen{settle}")
-    yield style.bold(_sentence(style, found, shown.unread))
-    yield ""
-    whole = [each.exact for each in found.processes if each.exact is not None]
-    lower = {each.pid: LOWER if each.figures == AT_LEAST else "" for each in found.processes}
+def columns(style: Style, whole: bool) -> Sequence[Column]:
+    """`whole`: there was a whole look at one of the processes."""
 
     def bound(each: RunningProcess, size: Optional[int]) -> str:
-        return f"{lower[each.pid] if size is not None else ''}{style.size(size)}"
+        return f"{LOWER if each.figures == AT_LEAST and size is not None else ''}{style.size(size)}"
 
     def exact(each: RunningProcess, size: Callable[[WholeLook], Optional[int]]) -> str:
-        """A figure of the whole look, if there was one of any process."""
         known = each.exact if each.figures == EXACT_FIGURES else None
         return style.size(size(known) if known is not None else None) if whole else ""
 
-    columns = (
+    return (
         Column("pid", lambda each: str(each.pid)),
         Column("user", lambda each: each.user, left=True),
         Column("name", lambda each: each.name, name=True),
@@ -392,7 +384,17 @@ def top_lines(style: Style, found: TopDocument, shown: TopView) -> Iterator[str]
         Column("held", lambda each: each.exact and duration(each.exact.held_seconds), optional=True),
         Column("allocator", lambda each: ", ".join(each.allocators), left=True, optional=True),
     )
-    yield from column_table(style, columns, found.processes, expendable=EXPENDABLE)
+
+
+def top_lines(style: Style, found: TopDocument, shown: TopView) -> Iterator[str]:
+    if found.uncertain_pids:
+        who = count(len(found.uncertain_pids), "process", "processes")
+        settle = _settle(style, found, shown.sort)
+        yield style.bold(f"the order is uncertain: {who} may have more than was seen{settle}")
+    yield style.bold(_sentence(style, found, shown.unread))
+    yield ""
+    whole = [each.exact for each in found.processes if each.exact is not None]
+    yield from column_table(style, columns(style, bool(whole)), found.processes, expendable=EXPENDABLE)
     if found.left_out:
         yield f"({count(found.left_out, 'more process', 'more processes')}: --limit)"
     yield ""
