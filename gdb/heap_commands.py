@@ -15,18 +15,10 @@ from arenascope.base.argv import with_suggestion
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import STATUS, fault_id, fault_line
 from arenascope.base.printable import one_line
-from arenascope.commands.all_commands import COMMAND_NAMES, all_commands
+from arenascope.commands.framework import debugger_doors as doors
+from arenascope.commands.framework.all_commands import COMMAND_NAMES, all_commands
 from arenascope.commands.framework.arguments import HELP, completions
 from arenascope.commands.framework.command import Command, Controller, execute
-from arenascope.commands.framework.debugger_doors import (
-    ALWAYS,
-    SUMMARY,
-    DebuggerDoor,
-    help_body,
-    offer,
-    prefixes,
-    taken,
-)
 from arenascope.commands.framework.overview import ALL, HELP_SUMMARY, help_text
 from arenascope.present.glossary import TOPIC
 from arenascope.present.json_documents.record import failed
@@ -44,7 +36,7 @@ def _columns() -> int:
     return int(gdb.parameter("width") or 0) if os.isatty(1) else 0
 
 
-class GdbDoor(DebuggerDoor):
+class GdbDoor(doors.DebuggerDoor):
     """The door of one command in GDB: where it was typed, and where its output goes."""
 
     name = "gdb"
@@ -115,7 +107,7 @@ class _Subcommand(gdb.Command):
 
 def _make_subcommand(prefix: str, command: Command, folder: str) -> None:
     # first line for lists, then the rest, as GDB's own help is written
-    text = f"{command.summary}\n\n{help_body(command, prefix)}"
+    text = f"{command.summary}\n\n{doors.help_body(command, prefix)}"
     kind = type(f"{prefix.title()}{command.name.title()}", (_Subcommand,), {"__doc__": text})
     kind(prefix, command, folder)
 
@@ -149,8 +141,8 @@ def _make_prefix(prefix: str) -> gdb.Command:
                 raise gdb.GdbError(str(UsageError(f"{prefix} has no command {word!r}", hint)))
             gdb.write(help_text(prefix, all_commands(), [ALL] if word else []))
 
-    Prefix.__doc__ = SUMMARY
-    made: gdb.Command = type("Prefix", (Prefix,), {"__doc__": SUMMARY})()
+    Prefix.__doc__ = doors.SUMMARY
+    made: gdb.Command = type("Prefix", (Prefix,), {"__doc__": doors.SUMMARY})()
     return made
 
 
@@ -164,9 +156,9 @@ def _is_taken(prefix: str, say: Callable[[str], None]) -> bool:
         # command
         gdb.execute(f"show user {prefix}", to_string=True)
     except gdb.error:
-        if gdb.execute(f"help {prefix}", to_string=True).startswith(SUMMARY):
+        if gdb.execute(f"help {prefix}", to_string=True).startswith(doors.SUMMARY):
             return False
-    say(taken(prefix))
+    say(doors.taken(prefix))
     return True
 
 
@@ -244,17 +236,17 @@ def _make_mi_command(command: Command, door: Callable[[], GdbDoor]) -> None:
 
 
 def register(folder: str) -> None:
-    words = [prefix for prefix in prefixes(_say) if prefix == ALWAYS or not _is_taken(prefix, _say)]
+    words = [prefix for prefix in doors.prefixes(_say) if prefix == doors.ALWAYS or not _is_taken(prefix, _say)]
     for prefix in words:
         made = _make_prefix(prefix)
-        if prefix != ALWAYS:
+        if prefix != doors.ALWAYS:
             _unlist(prefix)
             _watch(prefix, made)
         _make_help(prefix)
         for command in all_commands():
             _make_subcommand(prefix, command, folder)
     door = partial(GdbDoor, words[0], folder)
-    offer(door)
+    doors.offer(door)
     # GDB 12 and later
     if hasattr(gdb, "MICommand"):
         for command in all_commands():

@@ -14,21 +14,8 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, 
 import gdb
 
 from arenascope.base.errors import MemoryReadError
+from arenascope.sources import debugged_image as debugged
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.debugged_image import (
-    DebuggedTarget,
-    DebuggerName,
-    DebuggerStruct,
-    RemoteImage,
-    asks_for_types,
-    find_core,
-    held_files,
-    is_traced_by_us,
-    no_address,
-    nothing_there,
-    open_process,
-    running,
-)
 from arenascope.sources.elf.elf_file import AT_PAGESZ, parse_auxv
 from arenascope.sources.elf.environment import from_stack, parse_block
 from arenascope.sources.elf.modules import Module, Modules, loaded_regions
@@ -77,7 +64,7 @@ NEAR = (0x300, 0x400, 0x800, 0x1000)
 """Sizes to try for what follows a file's headers and is in no section: notes, symbol tables."""
 
 
-class GdbTarget(DebuggedTarget):
+class GdbTarget(debugged.DebuggedTarget):
     """The selected inferior at this moment."""
 
     door = "gdb"
@@ -85,9 +72,9 @@ class GdbTarget(DebuggedTarget):
     def __init__(self) -> None:
         self.inferior = gdb.selected_inferior()
         if not self.inferior.pid or not self.inferior.threads():
-            raise nothing_there("attach PID, run, or core-file FILE")
+            raise debugged.nothing_there("attach PID, run, or core-file FILE")
         if any(thread.is_running() for thread in self.inferior.threads()):
-            raise running("interrupt it")
+            raise debugged.running("interrupt it")
         name = self._architecture().name()
         super().__init__(self._open_image(), MACHINES.get(name, "arm" if name.startswith("arm") else name))
         self._tls: dict[str, Optional[int]] = {}
@@ -104,7 +91,7 @@ class GdbTarget(DebuggedTarget):
         connection = self._connection()
         image: Optional[Source] = None
         if connection == "native":
-            image = open_process(self.inferior.pid)
+            image = debugged.open_process(self.inferior.pid)
         elif connection == "core":
             image = self._open_core()
         return image or self._ask("core" if connection == "core" else "live")
@@ -114,13 +101,13 @@ class GdbTarget(DebuggedTarget):
         connection: Optional[gdb.TargetConnection] = getattr(self.inferior, "connection", None)  # GDB 11
         if connection is not None:
             return connection.type
-        return "native" if is_traced_by_us(self.inferior.pid) else "core" if self._open_core() else "remote"
+        return "native" if debugged.is_traced_by_us(self.inferior.pid) else "core" if self._open_core() else "remote"
 
-    def _ask(self, kind: str) -> RemoteImage:
+    def _ask(self, kind: str) -> debugged.RemoteImage:
         """Reads what only GDB can reach, and what the remote side reports about it."""
         order: ByteOrder = "little" if int(gdb.Value(b"\1\0\0\0", gdb.lookup_type("int"))) == 1 else "big"
         pid, size = self.inferior.pid, gdb.lookup_type("void").pointer().sizeof
-        image = RemoteImage(kind, pid, size, order, read=self._read_slowly)
+        image = debugged.RemoteImage(kind, pid, size, order, read=self._read_slowly)
         told = ask_remote(getattr(self.inferior, "connection", None), Memory(image.read, size, order), pid)
         image.told_regions, image.told_environment = lambda: told.regions, told.environment
         image.page_size = told.page_size or image.page_size
@@ -132,7 +119,7 @@ class GdbTarget(DebuggedTarget):
         return [thread.ptid[1] or thread.ptid[0] for thread in self.inferior.threads()]
 
     def _open_core(self) -> Optional[CoreImage]:
-        return find_core(held_files(), self._tids(), self._read_slowly)
+        return debugged.find_core(debugged.held_files(), self._tids(), self._read_slowly)
 
     def _read_slowly(self, address: int, size: int) -> bytes:
         try:
@@ -150,7 +137,7 @@ class GdbTarget(DebuggedTarget):
     @cached_property
     def types(self) -> Optional[TypesByEngine]:
         folders = str(gdb.parameter("debug-file-directory") or "").split(os.pathsep)
-        return TypesByEngine(self, folders, None) if asks_for_types() else None
+        return TypesByEngine(self, folders, None) if debugged.asks_for_types() else None
 
     def own_symbols(self, name: str) -> Iterator[Symbol]:
         for lookup in (_libc_symbols, _any_symbol):
@@ -193,7 +180,7 @@ class GdbTarget(DebuggedTarget):
     def _program(self) -> Optional[Module]:
         return Modules(self, self._modules).program
 
-    def name_in_debugger(self, address: int) -> Optional[DebuggerName]:
+    def name_in_debugger(self, address: int) -> Optional[debugged.DebuggerName]:
         """Name of a data symbol, by Value.format_string: before format_address (GDB 13) there is no other way to it."""
         try:
             pointer = gdb.Value(address).cast(gdb.lookup_type("void").pointer())
@@ -204,13 +191,13 @@ class GdbTarget(DebuggedTarget):
             name, offset = offset, "0"
         if not name or not offset.isdigit():
             return None
-        return DebuggerName(SymbolPlace(name, int(offset)), _build_id_of(_library_at(address)))
+        return debugged.DebuggerName(SymbolPlace(name, int(offset)), _build_id_of(_library_at(address)))
 
-    def own_structs(self, name: str) -> Iterator[DebuggerStruct]:
+    def own_structs(self, name: str) -> Iterator[debugged.DebuggerStruct]:
         for kind in _types(name):
             struct = _struct(name, kind)
             if struct is not None:
-                yield DebuggerStruct(struct, getattr(kind.objfile, "build_id", None))
+                yield debugged.DebuggerStruct(struct, getattr(kind.objfile, "build_id", None))
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
         """Address of a thread-local variable of libc. Its distance from the thread pointer is the same in every thread,
@@ -321,7 +308,7 @@ class GdbTarget(DebuggedTarget):
         try:
             return int(gdb.parse_and_eval(expression)) & self.mask()
         except (gdb.error, TypeError) as error:
-            raise no_address(expression, error) from None
+            raise debugged.no_address(expression, error) from None
 
 
 def _libc_symbols(name: str) -> list[gdb.Symbol]:

@@ -11,18 +11,10 @@ import lldb
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import fault_id, fault_line
 from arenascope.base.printable import one_line
-from arenascope.commands.all_commands import all_commands
+from arenascope.commands.framework import debugger_doors as doors
+from arenascope.commands.framework.all_commands import all_commands
 from arenascope.commands.framework.arguments import Argument
 from arenascope.commands.framework.command import Command, Controller, execute
-from arenascope.commands.framework.debugger_doors import (
-    ALWAYS,
-    SUMMARY,
-    DebuggerDoor,
-    help_body,
-    offer,
-    prefixes,
-    taken,
-)
 from arenascope.commands.framework.overview import ALL, HELP_SUMMARY, help_text, start_in_debugger
 from arenascope.present.json_documents.record import failed
 from arenascope.present.shared_text.text import Style, folded, wants_colour
@@ -39,7 +31,7 @@ ERROR = "error: "
 """LLDB's prefix of an error message."""
 
 
-class LldbDoor(DebuggerDoor):
+class LldbDoor(doors.DebuggerDoor):
     """The door of one command in LLDB: where it was typed, and where its output goes."""
 
     name = "lldb"
@@ -140,7 +132,7 @@ class _Subcommand(_NamedCommand):
         if self.parsed:
             # LLDB prints usage and options by itself
             return f"\n{self.command.description}\n\nExample:\n  {self.prefix} {self.command.example}\n"
-        return f"\n{help_body(self.command, self.prefix)}\n"
+        return f"\n{doors.help_body(self.command, self.prefix)}\n"
 
     def get_flags(self) -> int:
         return 0
@@ -229,7 +221,7 @@ class _Help(_NamedCommand):
 def make_classes(folder: str) -> list[type[_NamedCommand]]:
     """The classes of all commands, for each prefix."""
     classes: list[type[_NamedCommand]] = []
-    for prefix in prefixes(print):
+    for prefix in doors.prefixes(print):
         classes += [_make_class(_Help, prefix, "help"), _make_class(_Help, prefix, OPTION)]
         classes += [
             _make_class(_Subcommand, prefix, command.name, command=command, folder=folder) for command in all_commands()
@@ -244,15 +236,17 @@ def _make_class(kind: type[AnyNamed], prefix: str, name: str, **attributes: obje
 
 def register(debugger: lldb.SBDebugger, classes: Sequence[type[_NamedCommand]], module: str) -> None:
     folder = next(kind.folder for kind in classes if issubclass(kind, _Subcommand))
-    offer(lambda: LldbDoor(ALWAYS, folder, debugger, lldb.SBExecutionContext(), result=lldb.SBCommandReturnObject()))
+    doors.offer(
+        lambda: LldbDoor(doors.ALWAYS, folder, debugger, lldb.SBExecutionContext(), result=lldb.SBCommandReturnObject())
+    )
     interpreter = debugger.GetCommandInterpreter()
     for prefix in dict.fromkeys(kind.prefix for kind in classes):
-        if prefix != ALWAYS and _is_taken(interpreter, prefix):
-            print(taken(prefix))
+        if prefix != doors.ALWAYS and _is_taken(interpreter, prefix):
+            print(doors.taken(prefix))
             continue
         # for the prefix alone LLDB shows help and syntax, and then the list of commands
         syntax = f"{prefix} COMMAND\n\n{start_in_debugger(prefix)}"
-        problem = _run(interpreter, f'command container add -o -h "{SUMMARY}" -H "{syntax}" {prefix}')
+        problem = _run(interpreter, f'command container add -o -h "{doors.SUMMARY}" -H "{syntax}" {prefix}')
         if problem:
             print(f"arenascope: {prefix}: {problem} (LLDB 14 or newer is needed)")
             return
@@ -272,7 +266,7 @@ def _is_taken(interpreter: lldb.SBCommandInterpreter, prefix: str) -> bool:
     result = lldb.SBCommandReturnObject()
     # SBCommandInterpreter.CommandExists knows built-in commands only, and UserCommandExists is newer than LLDB 16
     interpreter.HandleCommand(f"help {prefix}", result)
-    return result.Succeeded() and not (result.GetOutput() or "").startswith(SUMMARY)
+    return result.Succeeded() and not (result.GetOutput() or "").startswith(doors.SUMMARY)
 
 
 def _run(interpreter: lldb.SBCommandInterpreter, line: str) -> Optional[str]:

@@ -13,19 +13,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, cast
 import lldb
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.sources.debugged_image import (
-    DebuggedTarget,
-    DebuggerName,
-    DebuggerStruct,
-    RemoteImage,
-    asks_for_types,
-    find_core,
-    held_files,
-    no_address,
-    nothing_there,
-    open_process,
-    running,
-)
+from arenascope.sources import debugged_image as debugged
 from arenascope.sources.elf.address_names import DEBUG_FOLDERS
 from arenascope.sources.elf.elf_file import BUILD_ID_DIGITS
 from arenascope.sources.source import Source
@@ -63,7 +51,7 @@ BLOCKS_BETWEEN_QUESTIONS = 16
 AnyRead = TypeVar("AnyRead", bound=Callable[..., Any])
 
 
-class LldbTarget(DebuggedTarget):
+class LldbTarget(debugged.DebuggedTarget):
     """The selected target's process at this moment."""
 
     door = "lldb"
@@ -73,9 +61,9 @@ class LldbTarget(DebuggedTarget):
         self.process = target.GetProcess()
         state = self.process.GetState() if self.process.IsValid() else lldb.eStateInvalid
         if state in RUNNING:
-            raise running("process interrupt")
+            raise debugged.running("process interrupt")
         if state not in STANDING or not self.process.GetNumThreads():
-            raise nothing_there("process attach -p PID, run, or target create -c FILE")
+            raise debugged.nothing_there("process attach -p PID, run, or target create -c FILE")
         super().__init__(self._open_image(), _machine(target.GetTriple()))
         self.read = _interruptible(self.read, debugger, READS_BETWEEN_QUESTIONS)
         self.fill = _interruptible(self.fill, debugger, BLOCKS_BETWEEN_QUESTIONS)
@@ -88,18 +76,18 @@ class LldbTarget(DebuggedTarget):
         if "core" in plugin or "minidump" in plugin:
             kind, image = "core", self._open_core()
         else:
-            kind, image = "live", open_process(self.process.GetProcessID())
+            kind, image = "live", debugged.open_process(self.process.GetProcessID())
         return image or self._ask(kind)
 
     def _open_core(self) -> Optional[Source]:
         told = self.process.GetCoreFile().fullpath if hasattr(self.process, "GetCoreFile") else None  # LLDB 17
         tids = [thread.GetThreadID() for thread in self.process]
-        return find_core([told] if told else held_files(), tids, self._read_slowly)
+        return debugged.find_core([told] if told else debugged.held_files(), tids, self._read_slowly)
 
-    def _ask(self, kind: str) -> RemoteImage:
+    def _ask(self, kind: str) -> debugged.RemoteImage:
         order: ByteOrder = "big" if self.target.GetByteOrder() == lldb.eByteOrderBig else "little"
         size = self.target.GetAddressByteSize()
-        image = RemoteImage(kind, self.process.GetProcessID(), size, order, read=self._read_slowly)
+        image = debugged.RemoteImage(kind, self.process.GetProcessID(), size, order, read=self._read_slowly)
         image.told_regions = lambda: list(self._regions_of_stub())
         return image
 
@@ -149,7 +137,7 @@ class LldbTarget(DebuggedTarget):
 
     @cached_property
     def types(self) -> Optional[TypesByEngine]:
-        return TypesByEngine(self, DEBUG_FOLDERS, None) if asks_for_types() else None
+        return TypesByEngine(self, DEBUG_FOLDERS, None) if debugged.asks_for_types() else None
 
     def own_files(self, region: Region) -> Sequence[str]:
         inside, loaded = self.build_id_at(region.start), self.loaded_build_id(region)
@@ -187,16 +175,16 @@ class LldbTarget(DebuggedTarget):
         heads = {each.GetObjectFileHeaderAddress().GetLoadAddress(self.target): each for each in files}
         return {head: _digits(module) for head, module in heads.items()}
 
-    def name_in_debugger(self, address: int) -> Optional[DebuggerName]:
+    def name_in_debugger(self, address: int) -> Optional[debugged.DebuggerName]:
         place = self.target.ResolveLoadAddress(address)
         symbol = place.GetSymbol()
         start = symbol.GetStartAddress().GetLoadAddress(self.target) if symbol.IsValid() else lldb.LLDB_INVALID_ADDRESS
         name = symbol.GetMangledName() or symbol.GetName()
         if not name or start == lldb.LLDB_INVALID_ADDRESS:
             return None
-        return DebuggerName(SymbolPlace(name, address - start), _build_id(place.GetModule()))
+        return debugged.DebuggerName(SymbolPlace(name, address - start), _build_id(place.GetModule()))
 
-    def own_structs(self, name: str) -> Iterator[DebuggerStruct]:
+    def own_structs(self, name: str) -> Iterator[debugged.DebuggerStruct]:
         for kind in self._types(name):
             struct = _struct(name, kind)
             module = kind.GetModule() if hasattr(kind, "GetModule") else None  # LLDB 13
@@ -204,7 +192,7 @@ class LldbTarget(DebuggedTarget):
             # LLDB 22 also lists a library that the program needs but whose file has another build-id: nothing of that
             # file is in the process
             if struct is not None and (module is None or self._has_place(module) or self.is_mapped(build_id)):
-                yield DebuggerStruct(struct, build_id)
+                yield debugged.DebuggerStruct(struct, build_id)
 
     def _has_place(self, module: lldb.SBModule) -> bool:
         return module.GetObjectFileHeaderAddress().GetLoadAddress(self.target) != lldb.LLDB_INVALID_ADDRESS
@@ -260,7 +248,7 @@ class LldbTarget(DebuggedTarget):
         if error.Fail():
             reason = (error.GetCString() or "it has no value").strip().splitlines()
             text = next((line for line in reason if "error:" in line), reason[0]).rpartition("error: ")[2]
-            raise no_address(expression, text)
+            raise debugged.no_address(expression, text)
         return number & self.mask()
 
     def _plain_value(self, expression: str) -> lldb.SBValue:

@@ -12,7 +12,7 @@ from schemas import valid
 
 from arenascope.cli.main import main
 from arenascope.cli.shell import AS_USUAL, QuietDoor, door_for
-from arenascope.commands.all_commands import find_command
+from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import Context, document_of
 
 LOOKS = ("arenas", "arenas --quick", "heaps", "bins", "threads", "trim --ranges", "mmapped", "info", "stats", "params")

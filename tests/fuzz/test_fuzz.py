@@ -25,7 +25,7 @@ from subjects import Subject
 
 from arenascope.base.errors import ArenascopeError, MemoryReadError
 from arenascope.base.model import ChunkRun, Statement
-from arenascope.commands.all_commands import COMMAND_NAMES, find_command
+from arenascope.commands.framework.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session

@@ -24,7 +24,7 @@ from subjects import Subject
 from test_fuzz import LONG, MAX_SHOWN, today
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.commands.all_commands import COMMAND_NAMES
+from arenascope.commands.framework.all_commands import COMMAND_NAMES
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from marks import full_after, in_full
 
-from arenascope.commands.all_commands import COMMAND_NAMES
+from arenascope.commands.framework.all_commands import COMMAND_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"

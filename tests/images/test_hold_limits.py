@@ -18,8 +18,8 @@ from subjects import Subject
 from terminal_output import rest_of
 
 from arenascope.cli import several_subjects, shell
-from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework import live_copy
+from arenascope.commands.framework.all_commands import find_command
 from arenascope.sources.live import process_hold
 from arenascope.sources.live.procfiles import born
 

@@ -23,8 +23,8 @@ from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.cli import several_subjects, shell
-from arenascope.commands.all_commands import find_command
 from arenascope.commands.framework import live_copy
+from arenascope.commands.framework.all_commands import find_command
 from arenascope.engine import EngineImage
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.core_in_memory import CopyBytes, MemoryWriter

@@ -16,7 +16,7 @@ from subjects import Subject
 from arenascope.base.errors import ArenascopeError
 from arenascope.cli import several_subjects, shell
 from arenascope.cli.shell_control import ShellController
-from arenascope.commands.all_commands import find_command
+from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import FunctionCall
 from arenascope.session.session import Session
 from arenascope.sources.live import process_hold

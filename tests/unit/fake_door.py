@@ -10,7 +10,7 @@ from fake_target import FakeTarget
 from schemas import valid
 
 from arenascope.base.errors import UsageError
-from arenascope.commands.all_commands import find_command
+from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import Controller, execute
 from arenascope.present.shared_text.text import Style
 from arenascope.session.session import Session

@@ -9,7 +9,7 @@ from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything, random_image
 from heapbuilder import EACH_ROW, HeapImage, Row
 
-from arenascope.commands.all_commands import find_command
+from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc.check import ChunkCheck
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from arenascope import commands
-from arenascope.commands.all_commands import COMMAND_NAMES, all_commands, find_command
+from arenascope.commands.framework.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.command import GROUPS, Command
 
 
@@ -23,9 +20,3 @@ def test_each_file_holds_the_command_of_its_name(name: str) -> None:
 
 def test_each_group_has_a_command() -> None:
     assert {command.group for command in all_commands()} == {*GROUPS}
-
-
-def test_each_file_is_listed() -> None:
-    """In alphabetical order."""
-    files = Path(commands.__file__).parent.glob("*.py")
-    assert sorted(each.stem for each in files if each.stem not in ("__init__", "all_commands")) == [*COMMAND_NAMES]

@@ -16,7 +16,7 @@ from schemas import valid
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.model import ChunkRun, Gap
-from arenascope.commands.all_commands import find_command
+from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session

@@ -16,7 +16,7 @@ from schemas import valid
 
 from arenascope.base import optional_libraries
 from arenascope.commands import check, trim
-from arenascope.commands.all_commands import find_command
+from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import execute
 from arenascope.glibc import bins
 from arenascope.present.shared_text import progress_bar

@@ -18,7 +18,7 @@ from arenascope.base import optional_libraries
 from arenascope.base.errors import UsageError
 from arenascope.base.model import SHELL_CALLS_INTO
 from arenascope.cli.shell_control import PROCESSORS
-from arenascope.commands.all_commands import COMMAND_NAMES, find_command
+from arenascope.commands.framework.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
 from arenascope.commands.info import highlighted
 from arenascope.present.shared_text.text import (

@@ -19,7 +19,7 @@ from schemas import FILE, contract, definitions, followed, schema, valid_snapsho
 from arenascope.cli import main as cli
 from arenascope.cli.main import INSTEAD
 from arenascope.commands import params, pins, trim, version
-from arenascope.commands.all_commands import COMMAND_NAMES
+from arenascope.commands.framework.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
 from arenascope.present.json_documents.record import Record
 from arenascope.present.json_documents.schemas import COMMANDS

@@ -14,7 +14,7 @@ from heapbuilder import HeapImage
 
 from arenascope.base.errors import UsageError
 from arenascope.base.model import Allocator
-from arenascope.commands.all_commands import all_commands
+from arenascope.commands.framework.all_commands import all_commands
 from arenascope.glibc.find.main_arena import without_tcache
 from arenascope.glibc.find.which_allocator import find_allocators, maker_of
 from arenascope.session.session import Session

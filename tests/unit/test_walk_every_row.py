@@ -12,7 +12,7 @@ from heap_pictures import expected_figures, laid, last_heap, seen, used_bytes
 from heapbuilder import EACH_ROW, HeapImage, Row
 from schemas import problem_ids
 
-from arenascope.commands.all_commands import COMMAND_NAMES
+from arenascope.commands.framework.all_commands import COMMAND_NAMES
 from arenascope.present.shared_text.text import NO_HEAP
 from arenascope.session.session import Session
 

@@ -22,7 +22,7 @@ from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
 from ..base.argv import full_names, pid_in, with_suggestion
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
-from ..commands.all_commands import COMMAND_NAMES, all_commands, find_command
+from ..commands.framework.all_commands import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.arguments import (
     HELP,
     ArgumentGroup,

@@ -23,7 +23,7 @@ from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.internal_error import fault_id, fault_line
 from ..base.model import Statement
 from ..base.printable import one_line, printable
-from ..commands.all_commands import all_commands
+from ..commands.framework.all_commands import all_commands
 from ..commands.framework.api_subject import option_words
 from ..commands.framework.arguments import Argument, argument, help_in, outline_of
 from ..commands.framework.command import LIMIT, WITH_VALUES, Command

@@ -1,1 +1,1 @@
-"""The commands, a file for each: `all_commands.py` lists them, `framework/` has what they are made of."""
+"""The commands, a file for each: `framework/` has what they are made of, and the table of all."""

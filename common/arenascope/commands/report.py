@@ -9,22 +9,11 @@ from array import array
 from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from ..analysis import report as figures
 from ..analysis.advice import Advice, find_advice
 from ..analysis.causes import WORTH, Facts, address_space, find_causes, judge
 from ..analysis.diff import Document
 from ..analysis.pins import LiveBlockKinds, TypeRow
-from ..analysis.report import (
-    FIRST,
-    PARTS,
-    FreedNext,
-    HeldSums,
-    Holder,
-    JointHolders,
-    Lost,
-    MainHolder,
-    PageSharer,
-    ResidentPicture,
-)
 from ..analysis.trend import Grown, grown_types, growth, what_they_show
 from ..analysis.trim import Trim
 from ..base import optional_libraries
@@ -65,8 +54,9 @@ from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
 from ..session.session import Session, likely_chunks
 from .framework import live_copy
+from .framework.all_commands import parse_request
 from .framework.arguments import RULES, seconds
-from .framework.command import WITH_VALUES, Answer, Context, always, argument, command, parse_request
+from .framework.command import WITH_VALUES, Answer, Context, always, argument, command
 from .framework.live_copy import CopiedImage, quick_core_search
 from .map import sentences as map_sentences
 from .snapshot import moment_before, take_moment
@@ -500,7 +490,7 @@ def _looked(context: Context) -> Optional[CopiedImage]:
     return quick_core_search(context) if context.target.kind == "core" else None
 
 
-def _held(context: Context, looked: CopiedImage) -> Optional[HeldSums]:
+def _held(context: Context, looked: CopiedImage) -> Optional[figures.HeldSums]:
     def words(owners: Sequence[Owner]) -> str:
         return together(looked.search, OtherHolders(owners, whole=True))
 
@@ -533,7 +523,7 @@ def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -
     return screen.Conclusions(space, said, notes=[screen.NO_RESIDENCY, *lacking], growth=grown.sentence)
 
 
-def _in_a_call(context: Context, picture: ResidentPicture) -> bool:
+def _in_a_call(context: Context, picture: figures.ResidentPicture) -> bool:
     """Whether something could not be read because a thread was inside malloc."""
     session = context.session
     live = context.target.kind == "live" and session.started
@@ -551,7 +541,7 @@ def _growth(context: Context, before: Optional[Document]) -> _Growth:
 
 def _answer(
     context: Context,
-    picture: Optional[ResidentPicture],
+    picture: Optional[figures.ResidentPicture],
     concluded: screen.Conclusions,
     page: Optional[HtmlReport],
     looked: Optional[CopiedImage],
@@ -580,7 +570,7 @@ THRESHOLDS = ("trim_threshold", "mmap_threshold", "top_pad")
 """Members of mp_ that causes and advice depend on."""
 
 
-def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callable[[ResidentPicture], Facts]:
+def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callable[[figures.ResidentPicture], Facts]:
     """All facts except the picture. They are read now, as the process may be let go before the picture is made."""
     depends_on_mp(session, "arena_max", *THRESHOLDS)
     release, params = session.located.version, session.params
@@ -599,7 +589,9 @@ def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callabl
     )
 
 
-def _found(context: Context, picture: Optional[ResidentPicture], concluded: screen.Conclusions) -> ReportDocument:
+def _found(
+    context: Context, picture: Optional[figures.ResidentPicture], concluded: screen.Conclusions
+) -> ReportDocument:
     seen = concluded.facts.seen if concluded.facts else None
     grown = concluded.growth
     return ReportDocument(
@@ -607,7 +599,7 @@ def _found(context: Context, picture: Optional[ResidentPicture], concluded: scre
         swap_bytes=picture.swapped if picture else None,
         parts=[
             records.ResidentPart(part=name, bytes=picture.parts[name], label=screen.label_of(picture, name))
-            for name in (PARTS if picture else ())
+            for name in (figures.PARTS if picture else ())
             if picture and name in picture.parts
         ],
         verdict=concluded.verdict,
@@ -638,7 +630,7 @@ def _found(context: Context, picture: Optional[ResidentPicture], concluded: scre
     )
 
 
-def _allocators(allocators: Sequence[Allocator], picture: Optional[ResidentPicture]) -> list[AllocatorShare]:
+def _allocators(allocators: Sequence[Allocator], picture: Optional[figures.ResidentPicture]) -> list[AllocatorShare]:
     """Other allocators with what each has in memory: exact where its mappings are known, otherwise an upper bound."""
     made = picture.made if picture else {}
     untold = picture.elsewhere - sum(made.values()) if picture else None
@@ -734,7 +726,7 @@ ASKED = 6
 """For how many owners the report works out whose pages they share. An owner that holds little can be in the way."""
 
 
-def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> HeldSums:
+def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> figures.HeldSums:
     """`lost`: bytes of a process that could not be copied; `words` names owners; `asked`: the owners are asked for
     themselves, not only with something else."""
     blocks = search.blocks
@@ -753,7 +745,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
     lost_blocks = len(unreached) if known else 0
     most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
     keepers = [
-        MainHolder(
+        figures.MainHolder(
             each.owner.kind,
             each.owner.name,
             each.owner.tid,
@@ -765,7 +757,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
         )
         for each in named
     ]
-    jointly = [JointHolders(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
+    jointly = [figures.JointHolders(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
     steps: Optional[_Steps] = None
     if asked and max([each.alone for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
         nobody = next((each.number for each in owners.holdings if each.owner.kind == UNREACHED and lost_blocks), None)
@@ -774,7 +766,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
             steps = _Steps(pages, keepers, jointly, nowhere)
             keepers, jointly = steps.owners()
     held = blocks.bytes - nowhere - possible
-    return HeldSums(
+    return figures.HeldSums(
         live=blocks.bytes,
         reached=held,
         possible=possible,
@@ -783,7 +775,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
         lost_blocks=lost_blocks,
         doubted=doubted,
         keepers=keepers,
-        others=max(0, held - sum(each.bytes for each in keepers[:FIRST])),
+        others=max(0, held - sum(each.bytes for each in keepers[: figures.FIRST])),
         jointly=jointly,
         in_turn=list(steps.in_turn()) if steps is not None else (),
         held_returns=steps.returns if steps is not None else 0,
@@ -797,7 +789,7 @@ class _Member(NamedTuple):
 
     place: int
     called: str
-    owners: Sequence[Holder]
+    owners: Sequence[figures.Holder]
     bytes: int
 
 
@@ -805,7 +797,11 @@ class _Steps:
     """What leaves memory if groups of blocks are freed: each alone, and one after the other."""
 
     def __init__(
-        self, pages: SharedPages, keepers: Sequence[MainHolder], jointly: Sequence[JointHolders], lost: int
+        self,
+        pages: SharedPages,
+        keepers: Sequence[figures.MainHolder],
+        jointly: Sequence[figures.JointHolders],
+        lost: int,
     ) -> None:
         """`lost`: bytes of the last group, which nobody holds."""
         self._pages, self._keepers, self._jointly, self._lost = pages, keepers, jointly, lost
@@ -818,26 +814,26 @@ class _Steps:
         self._every = sum(1 << each.place for each in self._held)
         self.returns = pages.together(self._every)
 
-    def owners(self) -> tuple[list[MainHolder], list[JointHolders]]:
+    def owners(self) -> tuple[list[figures.MainHolder], list[figures.JointHolders]]:
         """The owners, each with what freeing it alone returns, and the owner that it shares most pages with."""
         return (
             [self._own(place, each) for place, each in enumerate(self._keepers)],
             [self._theirs(place, each) for place, each in enumerate(self._jointly, len(self._keepers))],
         )
 
-    def _own(self, place: int, each: MainHolder) -> MainHolder:
+    def _own(self, place: int, each: figures.MainHolder) -> figures.MainHolder:
         kept = self._pages.of(place)
         return each._replace(returns=kept.returns, resident=kept.resident, beside=self._beside(place))
 
-    def _theirs(self, place: int, each: JointHolders) -> JointHolders:
+    def _theirs(self, place: int, each: figures.JointHolders) -> figures.JointHolders:
         kept = self._pages.of(place)
         return each._replace(returns=kept.returns, beside=self._beside(place)) if kept.resident else each
 
-    def _beside(self, place: int) -> Optional[PageSharer]:
+    def _beside(self, place: int) -> Optional[figures.PageSharer]:
         most = next(self._pages.beside(place, self._every), None)
-        return PageSharer(self._called[most.other], most.more, most.returns) if most is not None else None
+        return figures.PageSharer(self._called[most.other], most.more, most.returns) if most is not None else None
 
-    def in_turn(self) -> Iterator[FreedNext]:
+    def in_turn(self) -> Iterator[figures.FreedNext]:
         """Groups in the order in which to free them: always the one that brings most next; what nobody holds comes
         last."""
         if not self._held:
@@ -851,20 +847,20 @@ class _Steps:
             returns = pages.together(self._every | 1 << self._nobody)
             yield self._turn(_Member(self._nobody, NOBODYS, (), self._lost), returns)
 
-    def _turn(self, member: _Member, so_far: int) -> FreedNext:
+    def _turn(self, member: _Member, so_far: int) -> figures.FreedNext:
         place, called, owners, size = member
         holds_up = self.returns - self._pages.together(self._every & ~(1 << place))
         alone = self._pages.of(place).returns
-        return FreedNext(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
+        return figures.FreedNext(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
 
 
-def _owner(keeper: MainHolder) -> Owner:
+def _owner(keeper: figures.MainHolder) -> Owner:
     return Owner(keeper.kind, keeper.name, keeper.tid, keeper.stale)
 
 
-def _most_lost(search: ImageSearch, leaks: Leaks) -> Lost:
+def _most_lost(search: ImageSearch, leaks: Leaks) -> figures.Lost:
     row = rows_of(search, leaks.definite, "definite")[0]
-    return Lost(row.type, row.blocks, row.all_bytes, row.indirect_blocks)
+    return figures.Lost(row.type, row.blocks, row.all_bytes, row.indirect_blocks)
 
 
 def _returned(search: ImageSearch) -> Optional[int]:

@@ -27,18 +27,8 @@ from ..session.session import Session
 from ..sources.core.core_image import CoreImage
 from ..sources.core.core_in_memory import NoRoomInMemory
 from ..sources.core.save_image import save_core
+from ..sources.elf import elf_file
 from ..sources.elf.address_names import modules_of
-from ..sources.elf.elf_file import (
-    LONGEST_NAME,
-    NT_GNU_BUILD_ID,
-    PT_INTERP,
-    PT_NOTE,
-    Buffer,
-    Elf,
-    ElfFile,
-    Segment,
-    places_of_notes,
-)
 from ..sources.elf.modules import FIRST_PAGE, Module, Modules
 from ..sources.live.process import ProcessImage
 from ..sources.live.save_process import ProcessCopy, copy_process
@@ -214,7 +204,7 @@ class RedactedFiles:
             if not any(each.executable for each in module.regions) or module.regions[0].shared:
                 continue
             try:
-                elf = Elf(self.memory.read, module.base, mapped=True)
+                elf = elf_file.Elf(self.memory.read, module.base, mapped=True)
                 end = module.regions[-1].end
                 first = module.regions[0]
                 headers = _Headers(elf, module.base, nameless.get(end, end), paths).kept()
@@ -238,14 +228,14 @@ class RedactedFiles:
     def _of_library(self, module: Module) -> Kept:
         """Read-only pages that are the same in the file. Of other pages, or without the file, only provable words."""
         with ExitStack() as stack:
-            file: Optional[Buffer] = None
+            file: Optional[elf_file.Buffer] = None
             with suppress(ArenascopeError):
-                file = stack.enter_context(ElfFile(self._modules.file_of(module) or "")).data
+                file = stack.enter_context(elf_file.ElfFile(self._modules.file_of(module) or "")).data
             for region in module.regions:
                 if not (region.writable or region.shared):
                     yield from self._of_constants(region, file)
 
-    def _of_constants(self, region: Region, file: Optional[Buffer]) -> Kept:
+    def _of_constants(self, region: Region, file: Optional[elf_file.Buffer]) -> Kept:
         for start in range(region.start, region.end, self.page):
             data = self.memory.try_read(start, self.page)
             at = start - region.start + region.offset
@@ -289,16 +279,18 @@ class _Headers:
     """Selects headers in the first mapping of a file. `end`: the highest address where .bss can end; `paths`: paths and
     names of mapped files."""
 
-    def __init__(self, elf: Elf, start: int, end: int, paths: Container[str]) -> None:
+    def __init__(self, elf: elf_file.Elf, start: int, end: int, paths: Container[str]) -> None:
         self.elf, self.start, self.end, self.paths = elf, start, end, paths
 
     def kept(self) -> Kept:
         yield from self._file_header()
         yield from self._program_headers()
         for segment in self.elf.segments:
-            if segment.type in (PT_NOTE, PT_INTERP) and self._is_within(segment):
+            if segment.type in (elf_file.PT_NOTE, elf_file.PT_INTERP) and self._is_within(segment):
                 data = self.elf.contents(segment)
-                yield from self._notes(segment, data) if segment.type == PT_NOTE else self._loader(segment, data)
+                yield from (
+                    self._notes(segment, data) if segment.type == elf_file.PT_NOTE else self._loader(segment, data)
+                )
 
     def _file_header(self) -> Kept:
         """The file header without padding, e_entry, e_shoff and e_flags, which nobody reads in memory."""
@@ -331,28 +323,28 @@ class _Headers:
                 yield at, virtual + word
                 yield at + virtual + 2 * word, size - virtual - 2 * word
 
-    def _is_sound(self, segment: Segment) -> bool:
+    def _is_sound(self, segment: elf_file.Segment) -> bool:
         known = segment.type in TYPES and segment.flags < 8 and not segment.align & (segment.align - 1)
         # a stack segment has no contents in the file, only a size
         stack = not (segment.address or segment.offset or segment.file_size or segment.memory_size & 0xFFF)
         return known and (stack or self._is_within(segment))
 
-    def _is_within(self, segment: Segment) -> bool:
+    def _is_within(self, segment: elf_file.Segment) -> bool:
         start = self.elf.bias + segment.address
         inside = self.start <= start and start + segment.memory_size <= self.end
         return inside and segment.offset <= self.end - self.start and segment.file_size <= segment.memory_size
 
-    def _notes(self, segment: Segment, data: bytes) -> Kept:
+    def _notes(self, segment: elf_file.Segment, data: bytes) -> Kept:
         """Note headers with their sizes, by which the next is found; GNU's release and build-id with contents."""
         start = self.elf.bias + segment.address
-        for each in places_of_notes(data, self.elf.mark, segment.align):
+        for each in elf_file.places_of_notes(data, self.elf.mark, segment.align):
             yield start + each.start, 8
-            longest = {NT_GNU_ABI_TAG: 16, NT_GNU_BUILD_ID: LONGEST_ID}.get(each.type, 0)
+            longest = {NT_GNU_ABI_TAG: 16, elf_file.NT_GNU_BUILD_ID: LONGEST_ID}.get(each.type, 0)
             if data[each.owner : each.owner + each.owner_bytes] == GNU and each.data_bytes <= longest:
                 yield start + each.start, each.end - each.start
 
-    def _loader(self, segment: Segment, data: bytes) -> Kept:
-        name = os.fsdecode(data[:LONGEST_NAME].rstrip(b"\0"))
+    def _loader(self, segment: elf_file.Segment, data: bytes) -> Kept:
+        name = os.fsdecode(data[: elf_file.LONGEST_NAME].rstrip(b"\0"))
         if name in self.paths or os.path.basename(name) in self.paths:
             yield self.elf.bias + segment.address, len(data)
 

@@ -20,8 +20,9 @@ from ..session.resident import problems_of
 from ..session.session import Session, likely_chunks
 from ..sources.live.process import ProcessImage
 from .containers import row_record
+from .framework.all_commands import parse_request
 from .framework.arguments import seconds
-from .framework.command import Answer, CommandRequest, Context, always, argument, command, parse_request
+from .framework.command import Answer, CommandRequest, Context, always, argument, command
 from .framework.live_copy import IN_A_SECOND, tells_types
 
 START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9

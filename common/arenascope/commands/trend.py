@@ -5,26 +5,9 @@ from __future__ import annotations
 import time
 from typing import Iterator, Optional, Sequence
 
+from ..analysis import trend as courses
 from ..analysis.diff import CONTAINER, Document, allocators_of
 from ..analysis.report import FREE, LIVE
-from ..analysis.trend import (
-    AT_ONCE,
-    ENDED,
-    STEADILY,
-    STILL,
-    UNEVENLY,
-    Grown,
-    LimitReached,
-    ProcessLife,
-    Series,
-    Trend,
-    grown_types,
-    lives,
-    reached,
-    series_of,
-    succession,
-    without_types,
-)
 from ..base.about import PROGRAM
 from ..base.class_names import type_words
 from ..base.errors import UsageError
@@ -34,19 +17,7 @@ from ..present.json_documents import process_records as records
 from ..present.json_documents.record import statement_record
 from ..present.json_documents.snapshot_file import read_all
 from ..present.pages.fill_page import filled
-from ..present.screens.report import (
-    LABELS,
-    LONG_ENOUGH,
-    TITLES,
-    amount_cell,
-    change_cell,
-    growth_headlines,
-    in_a_unit,
-    interval_words,
-    rate_cell,
-    rate_words,
-    unit_of_rates,
-)
+from ..present.screens import report as growth
 from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import Style, count, next_lines, signed, table
@@ -76,12 +47,12 @@ def trend_command(context: Context) -> Answer:
     """
     documents, wrong = read_all(context.options.folder)
     problems = [Statement("snapshot-problem", names={"snapshot": "one"}, text=each) for each in wrong]
-    lived = lives(documents)
+    lived = courses.lives(documents)
     life = _chosen(lived, context.options.pid)
     limit = _limit(context, life.documents[-1])
-    trend, grown = _trend(lived, life, limit), grown_types(life.documents)
+    trend, grown = _trend(lived, life, limit), courses.grown_types(life.documents)
     said = verdict(context.style, trend, grown)
-    lacking = without_types(life.documents)
+    lacking = courses.without_types(life.documents)
     if lacking:
         figures = {"lacking": lacking, "snapshots": len(life.documents)}
         problems.append(Statement("types-not-in-all", figures))
@@ -99,22 +70,26 @@ def trend_command(context: Context) -> Answer:
     )
     if context.options.html:
         # the page shows exactly the document's figures
-        data = filled("trend", {**found.own(), "labels": LABELS, "problems": sentences(problems)}, "what grew")
+        data = filled("trend", {**found.own(), "labels": growth.LABELS, "problems": sentences(problems)}, "what grew")
         write_whole(context.options.html, data)
         moments = count(len(life.documents), "snapshot")
         return Answer(found, [f"{context.options.html}: {moments}, {context.style.size(len(data))} written"], problems)
     return Answer(found, lines(context.style, trend, grown, context.options.limit), problems)
 
 
-def _trend(lived: Sequence[ProcessLife], life: ProcessLife, limit: Optional[records.Limit]) -> Trend:
-    series = series_of(life)
+def _trend(
+    lived: Sequence[courses.ProcessLife], life: courses.ProcessLife, limit: Optional[records.Limit]
+) -> courses.Trend:
+    series = courses.series_of(life)
     rss = next((each for each in series if each.by == "rss"), None)
-    comes = reached(rss, limit.bytes, limit.used) if rss is not None and limit is not None else None
-    before = succession(lived, life)[:-1]
-    return Trend(life, before, [each for each in lived if each is not life and each not in before], series, comes=comes)
+    comes = courses.reached(rss, limit.bytes, limit.used) if rss is not None and limit is not None else None
+    before = courses.succession(lived, life)[:-1]
+    return courses.Trend(
+        life, before, [each for each in lived if each is not life and each not in before], series, comes=comes
+    )
 
 
-def _chosen(lived: Sequence[ProcessLife], pid: Optional[int]) -> ProcessLife:
+def _chosen(lived: Sequence[courses.ProcessLife], pid: Optional[int]) -> courses.ProcessLife:
     if not lived:
         raise UsageError("none of these snapshots tells when it was taken, as no core's does", "take them of a process")
     mine = [each for each in lived if pid is None or each.pid == pid]
@@ -138,7 +113,7 @@ def _limit(context: Context, last: Document) -> Optional[records.Limit]:
     return records.Limit(bytes=kept["bytes"], used=kept.get("used"), path=kept.get("path"))
 
 
-def _judge(trend: Trend) -> Statement:
+def _judge(trend: courses.Trend) -> Statement:
     rss, life = trend.rss, trend.life
     figures: dict[str, Optional[float]] = {
         "snapshots": len(life.documents),
@@ -155,11 +130,11 @@ def _judge(trend: Trend) -> Statement:
     return Statement(f"{'grew' if rss.change > 0 else 'fell'}-{rss.how}", figures)
 
 
-def _life(life: ProcessLife) -> records.LifeRecord:
+def _life(life: courses.ProcessLife) -> records.LifeRecord:
     return records.LifeRecord.of(life, name=life.name or None, snapshots=len(life.documents))
 
 
-def _series(each: Series) -> records.SeriesRecord:
+def _series(each: courses.Series) -> records.SeriesRecord:
     return records.SeriesRecord.of(
         each,
         before=each.moments[0].value,
@@ -170,11 +145,11 @@ def _series(each: Series) -> records.SeriesRecord:
 
 
 HOW = {
-    STEADILY: "steadily",
-    AT_ONCE: "at once",
-    UNEVENLY: "unevenly",
-    ENDED: "then held still",
-    STILL: "held still",
+    courses.STEADILY: "steadily",
+    courses.AT_ONCE: "at once",
+    courses.UNEVENLY: "unevenly",
+    courses.ENDED: "then held still",
+    courses.STILL: "held still",
 }
 LEVELS = "▁▂▃▄▅▆▇█"
 DRAWN = 16
@@ -184,14 +159,14 @@ LONG = 100 * DAY
 """Limits that are reached later than this are not predicted."""
 
 
-def sentence(style: Style, trend: Trend) -> str:
+def sentence(style: Style, trend: courses.Trend) -> str:
     rss, life = trend.rss, trend.life
     moments = count(len(life.documents), "snapshot")
     if rss is None:
         several = len(life.documents) > 1
         why = f"of {moments} too few tell RSS" if several else "it takes two snapshots, and there is one"
         return f"what grew is not known: {why}"
-    over, now = interval_words(life.last - life.first), style.size(rss.moments[-1].value)
+    over, now = growth.interval_words(life.last - life.first), style.size(rss.moments[-1].value)
     if rss.since is None:
         return f"RSS held still at {now} over {over} ({moments}){_filled(trend)}"
     verb = "grew" if rss.change > 0 else "fell"
@@ -206,7 +181,7 @@ def sentence(style: Style, trend: Trend) -> str:
     return text
 
 
-def _filled(trend: Trend) -> str:
+def _filled(trend: courses.Trend) -> str:
     """The container whose elements grew most in bytes. The series come in that order."""
     grown = (each for each in trend.series if each.by == CONTAINER and each.since is not None and each.change > 0)
     most = next(grown, None)
@@ -215,18 +190,18 @@ def _filled(trend: Trend) -> str:
     return f"; {most.name} has {most.change:,} elements more"
 
 
-def _manner(style: Style, each: Series) -> str:
+def _manner(style: Style, each: courses.Series) -> str:
     since = clock(each.since)
-    if each.how == AT_ONCE:
+    if each.how == courses.AT_ONCE:
         return f"at once, at {since}"
-    if each.how == ENDED:
+    if each.how == courses.ENDED:
         return f"from {since} until {clock(each.until)}, and held still since"
     over = each.moments[-1].seconds - each.moments[0].seconds
-    rate = f", {rate_words(style, each.per_hour, over)}" if each.per_hour and over >= LONG_ENOUGH else ""
+    rate = f", {growth.rate_words(style, each.per_hour, over)}" if each.per_hour and over >= growth.LONG_ENOUGH else ""
     return f"{HOW[each.how]} since {since}{rate}"
 
 
-def _arrival(style: Style, comes: LimitReached) -> str:
+def _arrival(style: Style, comes: courses.LimitReached) -> str:
     limit = style.size(comes.limit)
     if not comes.room:
         return f"The limit of {limit} is reached"
@@ -235,7 +210,7 @@ def _arrival(style: Style, comes: LimitReached) -> str:
 
 
 def _ahead(seconds: float) -> str:
-    return interval_words(seconds) if seconds < 2 * DAY else f"{seconds / DAY:.1f} days"
+    return growth.interval_words(seconds) if seconds < 2 * DAY else f"{seconds / DAY:.1f} days"
 
 
 def clock(when: Optional[float]) -> str:
@@ -247,18 +222,18 @@ def clock(when: Optional[float]) -> str:
     return time.strftime(form, local)
 
 
-def verdict(style: Style, trend: Trend, grown: Optional[Sequence[Grown]]) -> str:
+def verdict(style: Style, trend: courses.Trend, grown: Optional[Sequence[courses.Grown]]) -> str:
     return ". ".join(_sentences(style, trend, grown))
 
 
-def _sentences(style: Style, trend: Trend, grown: Optional[Sequence[Grown]]) -> Sequence[str]:
+def _sentences(style: Style, trend: courses.Trend, grown: Optional[Sequence[courses.Grown]]) -> Sequence[str]:
     """Allocators other than malloc that grew, and types that grew; then the rest."""
     changes = {each.name: each.change for each in trend.series if each.by == "part"}
     outside = outside_malloc_lines(allocators_of(trend.life.documents[-1]), changes)
-    return [*outside, *growth_headlines(style, grown), sentence(style, trend)]
+    return [*outside, *growth.growth_headlines(style, grown), sentence(style, trend)]
 
 
-def lines(style: Style, trend: Trend, grown: Optional[Sequence[Grown]], limit: int) -> Iterator[str]:
+def lines(style: Style, trend: courses.Trend, grown: Optional[Sequence[courses.Grown]], limit: int) -> Iterator[str]:
     life, series = trend.life, trend.series
     yield from map(style.bold, _sentences(style, trend, grown))
     moments = count(len(life.documents), "snapshot")
@@ -266,7 +241,7 @@ def lines(style: Style, trend: Trend, grown: Optional[Sequence[Grown]], limit: i
     if trend.before:
         at = ", ".join(clock(each.first) for each in [*trend.before[1:], life])
         yield style.dim(f"started again at {at}; before: {', '.join(map(_who, trend.before))}")
-    for by, title in TITLES.items():
+    for by, title in growth.TITLES.items():
         rows = [each for each in series if each.by == by and each.since is not None]
         if rows:
             yield ""
@@ -280,7 +255,7 @@ def lines(style: Style, trend: Trend, grown: Optional[Sequence[Grown]], limit: i
         yield style.dim(f"of others here: {', '.join(map(_who, trend.others))}; --pid N shows one")
 
 
-def _next(style: Style, trend: Trend) -> Iterator[str]:
+def _next(style: Style, trend: courses.Trend) -> Iterator[str]:
     """Next commands: for growth in malloc, those that tell types or owners; else `mappings`."""
     pid = trend.life.pid if style.program != "heap" and trend.life.pid is not None else ""
     parts = [each for each in trend.series if each.by == "part"]
@@ -294,19 +269,19 @@ def _next(style: Style, trend: Trend) -> Iterator[str]:
         yield f"{PROGRAM} watch {trend.life.pid or 'PID'} --save FOLDER --types (which type grows)"
 
 
-def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> Iterator[str]:
+def _table(style: Style, title: str, series: Sequence[courses.Series], limit: int) -> Iterator[str]:
     over = series[0].moments[-1].seconds - series[0].moments[0].seconds
-    unit = unit_of_rates(over)
+    unit = growth.unit_of_rates(over)
 
-    def rate_of(each: Series) -> str:
-        is_told = each.per_hour and each.until is None and over >= LONG_ENOUGH
-        return rate_cell(style, each.by, each.per_hour, unit) if is_told else ""
+    def rate_of(each: courses.Series) -> str:
+        is_told = each.per_hour and each.until is None and over >= growth.LONG_ENOUGH
+        return growth.rate_cell(style, each.by, each.per_hour, unit) if is_told else ""
 
     rows = [
         [
             _label(each),
-            amount_cell(style, each.by, each.moments[-1].value),
-            change_cell(style, each.by, each.change),
+            growth.amount_cell(style, each.by, each.moments[-1].value),
+            growth.change_cell(style, each.by, each.change),
             rate_of(each),
             clock(each.since),
             HOW[each.how],
@@ -314,13 +289,13 @@ def _table(style: Style, title: str, series: Sequence[Series], limit: int) -> It
         ]
         for each in series
     ]
-    rate = in_a_unit(unit)
+    rate = growth.in_a_unit(unit)
     headers = (title, "now", "change", rate, "since", "how", "over time")
     gone = ("how", "now", "since", rate)
     yield from table(style, headers, rows, left=(0, 5, 6), names=(0,), optional=(rate,), expendable=gone, limit=limit)
 
 
-def drawn(each: Series, width: int = DRAWN) -> str:
+def drawn(each: courses.Series, width: int = DRAWN) -> str:
     """A sparkline of the series, scaled from its minimum to its maximum."""
     first, last = each.moments[0].seconds, each.moments[-1].seconds
     least = min(moment.value for moment in each.moments)
@@ -334,11 +309,11 @@ def drawn(each: Series, width: int = DRAWN) -> str:
     return "".join(columns)
 
 
-def _label(each: Series) -> str:
+def _label(each: courses.Series) -> str:
     if each.by == "type":
         return type_words(each.name)
-    return LABELS.get(each.name, each.name) if each.by == "part" else each.name
+    return growth.LABELS.get(each.name, each.name) if each.by == "part" else each.name
 
 
-def _who(life: ProcessLife) -> str:
+def _who(life: courses.ProcessLife) -> str:
     return f"{life.name or 'process'} {'?' if life.pid is None else life.pid}"

@@ -19,7 +19,7 @@ from ...base.argv import ELF, is_url, with_suggestion
 from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
 from ...base.whole_file import write_whole
-from ...commands.all_commands import COMMAND_NAMES, find_command
+from ...commands.framework.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import argument, help_in, outline_of, seconds
 from ...present.pages.fill_page import filled
 from ...present.shared_text.text import count

@@ -10,7 +10,7 @@ from typing import Callable, Iterator, Mapping, TypeVar, Union
 from ...base.errors import UsageError
 from ...present.json_documents import arena_records, block_records, process_records
 from ...present.json_documents.record import Document
-from ..all_commands import find_command
+from .all_commands import find_command
 from .command import Command
 
 Option = Union[str, int, bool, None]

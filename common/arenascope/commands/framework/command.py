@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from contextlib import ExitStack, contextmanager
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, Union
 
@@ -408,16 +408,6 @@ class CommandRequest(NamedTuple):
     def answered(self, context: Context) -> Answer:
         """Its answer about the other command's image."""
         return self.command.ask(context.beside(self.options))
-
-
-@cache
-def parse_request(words: str) -> CommandRequest:
-    """Parses a command as a user would type it. Call it before a process is held: it loads the command."""
-    from ..all_commands import find_command  # imported here: it imports this file
-
-    name, *rest = words.split()
-    command = find_command(name)
-    return CommandRequest(command, command.parser("arenascope").parse_args(rest))
 
 
 UNITS = "KMGT"
