@@ -152,26 +152,20 @@ def lines(
         yield from table(style, (*figures, "occupancy"), cells, left=(0, 1, 8))
         yield from left_out(style, len(order) - len(shown), "heap")
         return
-    if not beside and 0 < style.width < FIGURES_ALONE:
-        yield from _narrow(style, shown, [_coloured(style, unicode, row) for row in marks], figures)
-    else:
+    # on a narrow terminal each heap's figures stand by name above its strip
+    narrow = not beside and 0 < style.width < FIGURES_ALONE
+    if not narrow:
         yield style.dim(_row(figures, f"{'occupancy':<{beside}}" if beside else "").rstrip())
-        for strip, row in zip(shown, marks):
-            text = _coloured(style, unicode, row)
+    for strip, row in zip(shown, marks):
+        text = _coloured(style, unicode, row)
+        if narrow:
+            yield ", ".join(f"{name} {figure}" for name, figure in zip(figures, _figures(style, strip)))
+        else:
             yield laid(_row(_figures(style, strip), text + " " * (beside - len(row)) if beside else ""))
-            if not beside:
-                yield laid(text)
-            yield from _splits(style, strip, len(STRIP_BEGINS.format("", "", "")) if beside else 0)
+        if not beside:
+            yield laid(text)
+        yield from _splits(style, strip, len(STRIP_BEGINS.format("", "", "")) if beside else 0)
     yield from left_out(style, len(order) - len(shown), "heap")
-
-
-def _narrow(style: Style, shown: Sequence[Strip], texts: Sequence[str], headers: Sequence[str]) -> Iterator[str]:
-    """For a narrow terminal: each heap's figures, by name, on a line above its strip."""
-    for strip, text in zip(shown, texts):
-        said = [f"{name} {figure}" for name, figure in zip(headers, _figures(style, strip))]
-        yield ", ".join(said)
-        yield laid(text)
-        yield from _splits(style, strip, 0)
 
 
 def _row(figures: Sequence[str], text: str) -> str:

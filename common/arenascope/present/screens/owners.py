@@ -32,13 +32,12 @@ from ..shared_text.text import (
     left_out,
     marked,
     next_lines,
-    table,
     unmarked,
     with_verb,
     worth_a_row,
 )
 from .refs import STALE_WORDS, of_thread
-from .types import A_GUESS, GUESS, name_of
+from .types import A_GUESS, name_of
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
 """NOTHING is shown in place of NOBODY if encoded pointers were not searched for."""
@@ -53,7 +52,6 @@ STEPS = 3
 """How many blocks of a way are named."""
 TYPES = 5
 """How many types of each owner are shown."""
-COSTS = ("whose", "type", "count", "all of them", "average", "largest", "the largest is")
 WITH_THEIRS = "all of them, average, largest: with all that only each block leads to, so rows overlap"
 MUCH = 10
 """What several owners lead to is mentioned if it is at least a tenth of all bytes."""
@@ -282,31 +280,32 @@ def lines_by_type(
     for holding in holdings[: worth_a_row([each.bytes for each in holdings], blocks.bytes, limit)]:
         own = costs.get(holding.number, ())
         few = own[:TYPES] if limit > 0 else own
-        rows += [_cost_cells(style, shown, each, holding, first=each is own[0]) for each in few]
+        rows += [(each, holding, each is own[0]) for each in few]
         more += len(own) - len(few)
-    yield from table(style, COSTS, rows, left=(0, 1, 6), names=(0, 1, 6), expendable=("average", COSTS[-1], "largest"))
+
+    def largest(row: tuple[TypeCost, Holding, bool]) -> str:
+        at, block = blocks.starts[row[0].largest], shown.way_to(row[1].owner, row[0].largest)
+        return f"{at:#x} {block}".rstrip()
+
+    columns = (
+        # only an owner's first row names it
+        Column("whose", lambda row: row[2] and shown.words(row[1]), name=True),
+        Column("type", lambda row: name_of(row[0].kind), name=True),
+        Column("count", lambda row: f"{row[0].blocks:,}"),
+        Column("all of them", lambda row: style.size(row[0].retained_bytes)),
+        Column("average", lambda row: style.size(row[0].retained_bytes // row[0].blocks)),
+        Column("largest", lambda row: style.size(row[0].largest_bytes)),
+        Column("the largest is", largest, name=True),
+    )
+    yield from column_table(style, columns, rows, expendable=("average", "the largest is", "largest"))
     yield from left_out(style, more, "type")
     if rows:
         yield style.dim(WITH_THEIRS)
-    if any(row[1].endswith(GUESS) for row in rows):
+    if any(not cost.kind.certain for cost, *_ in rows):
         yield style.dim(A_GUESS)
     yield ""
-    typed = [style.typed(f"owner {row[6].partition(' ')[0]}") for row in rows[:1]]
+    typed = [style.typed(f"owner {blocks.starts[cost.largest]:#x}") for cost, *_ in rows[:1]]
     yield from next_lines(style, *typed, style.typed("owners"))
-
-
-def _cost_cells(style: Style, shown: OwnersScreen, cost: TypeCost, holding: Holding, *, first: bool) -> list[str]:
-    """The cells of a row; only an owner's `first` row names it."""
-    owner = holding.owner
-    return [
-        shown.words(holding) if first else "",
-        name_of(cost.kind),
-        f"{cost.blocks:,}",
-        style.size(cost.retained_bytes),
-        style.size(cost.retained_bytes // cost.blocks),
-        style.size(cost.largest_bytes),
-        f"{shown.search.blocks.starts[cost.largest]:#x} {shown.way_to(owner, cost.largest)}".rstrip(),
-    ]
 
 
 def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
