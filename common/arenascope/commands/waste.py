@@ -109,11 +109,11 @@ def _frequent(session: Session, rows: Sequence[WasteRow], live: int) -> Iterator
 def row_record(session: Session, row: WasteRow, shown: UserData) -> records.WasteRecord:
     said = advice(row)
     frequent = [
-        records.EqualContents(
+        records.EqualContents.of(
+            each,
             value=text_of_contents(session, each) if row.is_text and shown.in_documents else None,
             blocks=each.number,
-            bytes=each.bytes,
-            sample=hexadecimal(each.start),
+            sample=each.start,
         )
         for each in row.frequent
     ]
@@ -121,9 +121,6 @@ def row_record(session: Session, row: WasteRow, shown: UserData) -> records.Wast
         row,
         containers=row.number,
         all_containers=row.total,
-        used_bytes=row.used,
-        room_bytes=row.room,
-        unused_bytes=row.unused,
         unused_resident_bytes=row.resident,
         frequent=frequent,
         advice=statement_record(said, advice_text(said)),
