@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
-from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
-from ..base.errors import RedactedError
 from ..base.model import Statement
 from ..base.printable import quoted
 from ..blocks.declared.once_per_image import declared_in, waste_in
-from ..engine import need_engine
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.types import GUESS
 from ..present.screens.waste import ADVICE, WHY, advice, advice_text, sentence
-from ..present.shared_text.text import Column, Style, column_table, folded, next_lines
-from ..session.resident import problems_of
-from .containers import missing_containers, note_text
+from ..present.shared_text.text import Column, Style, column_table, cut, folded, next_lines
+from .containers import note_text, rows_by_path
 from .framework.arguments import RULES
-from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap, parse_size
-from .framework.live_copy import looked
+from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
 
 if TYPE_CHECKING:
     from ..base.printable import UserData
@@ -52,33 +47,20 @@ def waste_command(context: Context) -> Answer:
     small elements, and objects for which malloc's blocks are much too large. If each element of a container has a
     container, all of these are one row. In the shell a live process is copied, and runs on meanwhile.
     """
-    need_engine()
-    options = context.options
-    wanted = _wanted(parse_size(context, options.min), options.match)
-    if context.target.image.redacted:
-        raise RedactedError("what they are")
-    look = looked(context)
-    session, live = look.session, look.search.blocks.bytes
-    rows: list[WasteRow] = []
-    notes: list[Statement] = []
-    problems = look.problems
-    try:
-        rows = waste_in(look.search)
-        notes = [*missing_containers(context, look.search, _is_unnamed(declared_in(look.search)))]
-    except KeyboardInterrupt:
-        session.stopped = True
-        problems.append(Statement("stopped", {"containers": 0}))
-    chosen = [*filter(wanted, rows)]
-    shown = options.limit if options.limit > 0 else None
+    look, chosen, notes, problems = rows_by_path(
+        context, waste_in, lambda row: row.unused, lambda rows, search: _is_unnamed(declared_in(search))
+    )
+    limit, live = context.options.limit, look.search.blocks.bytes
+    shown, left_out = cut(chosen, limit)
     found = records.WasteDocument(
-        waste=[row_record(session, each, context.user_data) for each in chosen[:shown]],
-        left_out=len(chosen[shown:]) if shown else 0,
+        waste=[row_record(look.session, each, context.user_data) for each in shown],
+        left_out=left_out,
         live_bytes=live,
         notes=[statement_record(each, note_text(each)) for each in notes],
     )
-    contents = [*_frequent(session, chosen[:shown], live)] if context.user_data.on_screen else []
-    text = lines(context.style, chosen, live, limit=options.limit, notes=notes, contents=contents)
-    return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
+    contents = [*_frequent(look.session, shown, live)] if context.user_data.on_screen else []
+    text = lines(context.style, chosen, live, limit=limit, notes=notes, contents=contents)
+    return Answer(found, of_heap(look.session, text), problems)
 
 
 def _is_unnamed(named: Optional[NamedBlocks]) -> bool:
@@ -125,11 +107,6 @@ def row_record(session: Session, row: WasteRow, shown: UserData) -> records.Wast
         frequent=frequent,
         advice=statement_record(said, advice_text(said)),
     )
-
-
-def _wanted(least: Optional[int], match: Optional[str]) -> Callable[[WasteRow], bool]:
-    matches = shell_pattern(match or "*")
-    return lambda row: row.unused >= (least or 0) and (matches(row.path) or matches(row.type))
 
 
 WORTH = 100
