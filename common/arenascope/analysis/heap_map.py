@@ -6,8 +6,7 @@ A strip's memory is bounded by its number of cells, however large the heap: chun
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
-from typing import Iterable, Iterator, Optional, Sequence
+from typing import Iterable, Optional, Sequence
 
 from ..base.model import ChunkRun, Heap, Piece, Range
 from ..glibc.chunk import PREV_INUSE, SIZE_BITS
@@ -167,21 +166,3 @@ class Strip:
             strip._layers[name] = array("q", (sum(cells[at : at + step]) for at in range(0, self.count, step)))
         strip.met = self.met
         return strip
-
-
-def overlap(one: Sequence[Span], other: Sequence[Span]) -> Iterator[Span]:
-    """Returns the intersection of two lists of ranges; each is in address order and does not overlap itself."""
-    at = 0
-    for start, end in one:
-        while at < len(other) and other[at].end <= start:
-            at += 1
-        index = at
-        while index < len(other) and other[index].start < end:
-            yield Span(max(start, other[index].start), min(end, other[index].end))
-            index += 1
-
-
-def between(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:
-    """Returns those that reach into [start, end)."""
-    first = max(0, bisect_left(spans, (start, 0)) - 1)
-    return [span for span in spans[first : bisect_left(spans, (end, 0))] if span.end > start]

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.chunks import STATES, SweepSums
-from ..analysis.heap_map import LAYERS, SPLITS, Strip, between, cell_bytes, overlap
+from ..analysis.heap_map import LAYERS, SPLITS, Strip, cell_bytes
 from ..analysis.pins import (
     SAMPLES,
     HeldBack,
@@ -300,10 +300,10 @@ def lay_types(types: TypeFigures, picture: HeapStrips) -> Sequence[TypeRow]:
 class GoesBack(NamedTuple):
     """Of one arena, in address order; None where that is not known."""
 
-    releasable: Optional[Sequence[Span]]
-    really: Sequence[Span]
+    releasable: Optional[Runs]
+    really: Runs
     """Without what is locked."""
-    tops: Optional[Sequence[Span]]
+    tops: Optional[Runs]
 
 
 def draw(session: Session, only: Optional[int], fine: Mapping[Heap, int], picture: HeapStrips) -> None:
@@ -349,28 +349,30 @@ def _goes_back(session: Session, only: Optional[int], problems: list[Statement])
         # the break moves back over locked pages; madvise ends at them
         really = [*until_locked(plan.madvise or (), session.locked), *([plan.brk_range] if plan.brk_range else [])]
         by_arena[plan.arena] = GoesBack(
-            releasable=_spans(plan.ranges) if known else None,
-            really=_spans(sorted(really)),
-            tops=None if plan.tops_bytes is None else _spans([plan.tops] if plan.tops else []),
+            releasable=_runs(plan.ranges) if known else None,
+            really=_runs(sorted(really)),
+            tops=None if plan.tops_bytes is None else _runs([plan.tops] if plan.tops else []),
         )
     return by_arena
 
 
-def _spans(ranges: Sequence[Range]) -> Sequence[Span]:
-    return [Span(each.address, each.end) for each in ranges]
+def _runs(ranges: Iterable[Range]) -> Runs:
+    return Runs((each.address, each.end) for each in ranges)
 
 
 def _lay_over(strip: Strip, resident: Optional[Sequence[Span]], goes_back: GoesBack) -> None:
-    start, end = strip.heap.address, strip.heap.end
-    for layer, spans in (("resident", resident), ("releasable", goes_back.releasable), ("tops", goes_back.tops)):
-        if spans is None:
+    heap = strip.heap.address, strip.heap.end
+    here = None if resident is None else Runs(resident)
+    for layer, runs in (("resident", here), ("releasable", goes_back.releasable), ("tops", goes_back.tops)):
+        if runs is None:
             strip.unknown.add(layer)
         else:
-            strip.add_spans(layer, between(spans, start, end))
-    if strip.unknown & {"resident", "releasable"}:
+            strip.add_spans(layer, runs.parts_in(*heap))
+    if here is None or "releasable" in strip.unknown:
         strip.unknown.add("releasable_resident")
-    else:
-        strip.add_spans("releasable_resident", overlap(between(goes_back.really, start, end), resident or ()))
+        return
+    for part in goes_back.really.parts_in(*heap):
+        strip.add_spans("releasable_resident", here.parts_in(*part))
 
 
 def _differences(header: ArenaHeader, strips: Sequence[Strip], order: Sequence[int]) -> Iterator[Statement]:

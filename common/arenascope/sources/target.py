@@ -429,11 +429,17 @@ class RegionIndex:
         return self.regions[at] if at is not None else None
 
 
+LAST = (1 << 64) - 1
+
+
 class Runs:
     """Runs of bytes, in order, without overlap. Arrays: a trimmed heap may have a million holes."""
 
     def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
-        bounds = array("Q", chain.from_iterable(spans))
+        try:
+            bounds = array("Q", chain.from_iterable(spans))
+        except OverflowError:  # the last one ends where addresses do
+            bounds = array("Q", (min(bound, LAST) for span in spans for bound in span))
         self.starts, self.ends = bounds[::2], bounds[1::2]
 
     def __iter__(self) -> Iterator[Span]:

@@ -224,8 +224,8 @@ class SavedResidency:
         self._page = page_size
         self._resident, self._swapped = _runs(moment.resident), _runs(moment.swapped)
         # the core that it was made of did not tell of files and shared memory
-        untold = (each.region for each in moment.uses if each.rss is None)
-        self._untold = Runs(Span(each.start, each.end) for each in untold)
+        untold = [each.region for each in moment.uses if each.rss is None]
+        self._untold = Runs([Span(each.start, each.end) for each in untold])
 
     def count(self, start: int, end: int) -> Optional[PageUse]:
         start, end = self._whole(start, end)

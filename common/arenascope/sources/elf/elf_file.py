@@ -147,10 +147,10 @@ def undeleted(path: str) -> str:
 Read = Callable[[int, int], bytes]
 
 MAGIC = ELF
-ET_EXEC, ET_DYN, ET_CORE = 2, 3, 4
+ET_CORE = 4
 PT_NULL, PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_TLS = 0, 1, 2, 3, 4, 7
 PF_X, PF_W, PF_R = 1, 2, 4
-SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
+SHT_SYMTAB, SHT_NOTE, SHT_DYNSYM = 2, 7, 11
 # counts that outgrow their 16-bit field move to section header 0 (a core of more than 65,534 mappings)
 PN_XNUM, SHN_XINDEX = 0xFFFF, 0xFFFF
 MAX_SECTIONS = 1 << 16
