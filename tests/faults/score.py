@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("service", nargs="*", help="these alone")
     parser.add_argument("--ask", metavar="COMMAND,...", default=",".join(commands()), help="these commands alone")
     parser.add_argument("--level", default="O2", help="of optimisation (O2)")
-    parser.add_argument("--mended", action="store_true", help="without their faults: none of them may be accused")
+    parser.add_argument("--mended", action="store_true", help="without their faults: of these none may be accused")
     parser.add_argument("--rows", action="store_true", help="print the row that says most of each fault")
     options = parser.parse_args()
     unknown = set(options.service) - set(sources())
