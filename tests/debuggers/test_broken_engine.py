@@ -53,7 +53,7 @@ PYTHON = "kept = [{'a': each, 'b': [each]} for each in range(20000)]; print('rea
 
 
 class Look(NamedTuple):
-    """A command about a program; LOST in it is the address of a block that was lost."""
+    """A command about a program; LOST in it is the address of a block that may be lost."""
 
     program: str
     command: str
@@ -81,6 +81,8 @@ LOOKS = [
     Look("leaky", "leaks"),
     Look("leaky", "owners"),
     Look("leaky", "refs LOST"),
+    # a pointer to the inside is judged
+    Look("insides", "refs LOST"),
     # words that hold no pointer, by members' names
     Look("stale", "leaks"),
     # objects of one type by their addresses
