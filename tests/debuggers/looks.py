@@ -90,7 +90,7 @@ def opened(door: AnyDoor) -> AnyDoor:
     return door
 
 
-SECONDS = 20
+SECONDS = 60
 """No command takes as long on what is wrong, or damaged."""
 
 

@@ -133,7 +133,7 @@ def test_a_thread_that_waits_in_malloc_for_ever(gdb: Gdb, blocked: tuple[signal.
             subject.send("tick", seconds=0.3)
         refused, _ = drive(gdb, subject, APPLY, "set var main_arena.mutex = 0")
         assert re.fullmatch(rf"heap trim: thread {subject.pid} \(hoard\) .*arena 0 .*\({ANOTHER_WAY}\)", refused.error)
-        assert refused.seconds < 10
+        assert refused.seconds < 30
         assert status(subject)["SigPnd"] == status(subject)["ShdPnd"] == 0
         assert subject.hear() == "ticked"
         lives_on(subject)

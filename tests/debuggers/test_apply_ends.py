@@ -151,7 +151,7 @@ def __lldb_init_module(debugger, names):
 
 def press_during_the_call(subject: Subject, file: int, times: int) -> None:
     """Ctrl-C, from when the process sleeps in the call on; in the debugger's hands it is stopped."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while Path(f"/proc/{subject.pid}/stat").read_text().rpartition(") ")[2][0] != "S":
         assert time.monotonic() < end, "the call was not made"
         time.sleep(0.01)

@@ -153,7 +153,7 @@ def test_watch_prints_a_line_each_time_and_ends_with_the_process() -> None:
         while int(watching.stdout.readline().split()[2].replace(",", "")) > -returned + 64 * PAGE:
             assert watching.poll() is None
         subject.process.kill()
-        _, said = watching.communicate(timeout=30)
+        _, said = watching.communicate(timeout=120)
     assert header.split()[:3] == ["time", "RSS", "change"]
     assert watching.returncode == 0
     assert "watch" in said
@@ -181,6 +181,6 @@ def test_watch_looks_at_several_and_goes_on_with_those_that_are_left() -> None:
                 break
         other.process.kill()
         other.process.wait()
-        _, said = watching.communicate(timeout=30)
+        _, said = watching.communicate(timeout=120)
     assert watching.returncode == 0
     assert len(re.findall("^arenascope watch: (?!looks )", said, re.MULTILINE)) == 2

@@ -20,7 +20,7 @@ from subjects import Subject
 
 from arenascope.present.shared_text.text import NO_HEAP
 
-SECONDS = 30
+SECONDS = 120
 
 
 class Strace:

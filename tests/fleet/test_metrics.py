@@ -61,7 +61,7 @@ class Serving:
 
     def __exit__(self, *_: object) -> None:
         self.process.send_signal(signal.SIGINT)
-        said = self.process.communicate(timeout=20)[1]
+        said = self.process.communicate(timeout=100)[1]
         assert (self.process.returncode, said) == (130, "arenascope: stopped\n")
 
     def get(self, path: str = "/metrics") -> str:

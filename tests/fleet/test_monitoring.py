@@ -136,7 +136,7 @@ def prometheus(tmp_path: Path) -> Iterator[tuple[Serving, str]]:
 def ask(where: str, query: str) -> list[dict[str, Any]]:
     try:
         with urllib.request.urlopen(
-            f"{where}/api/v1/query?{urllib.parse.urlencode({'query': query})}", timeout=20
+            f"{where}/api/v1/query?{urllib.parse.urlencode({'query': query})}", timeout=60
         ) as it:
             answer = json.loads(it.read())
     except urllib.error.HTTPError as error:

@@ -21,7 +21,7 @@ from arenascope.cli import main as cli
 
 SECONDS = 10
 BYTES = 500 << 20
-GRACE = 20
+GRACE = 120
 """Seconds after which a process that does not heed its timer is ended."""
 
 

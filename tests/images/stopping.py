@@ -11,7 +11,7 @@ from arenascope.sources.live.procfiles import thread_ids, thread_state
 
 def stop(pid):
     os.kill(pid, signal.SIGSTOP)
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 120
     while any(thread_state(pid, tid) not in "TXZ" for tid in thread_ids(pid)):
         assert time.monotonic() < limit
         time.sleep(0.001)

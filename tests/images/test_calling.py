@@ -81,7 +81,7 @@ def states(subject):
 
 def is_well(subject):
     """Nobody is left stopped, nor with a mask that is not its own; every thread goes on, and finds what it had."""
-    limit = time.monotonic() + 20 * PATIENCE
+    limit = time.monotonic() + 100 * PATIENCE
     while {"t", "T"} & set(states(subject)):
         assert time.monotonic() < limit
         time.sleep(0.002)

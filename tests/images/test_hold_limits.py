@@ -40,7 +40,7 @@ def shown(self, text):
     show(self, text)
 
 def held_until_seen(self):
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 120
     while len({text for held, _, text in seen if held}) < int(frames) and time.monotonic() < limit:
         time.sleep(0.01)
     return release(self)

@@ -71,7 +71,7 @@ def is_held(pid):
     return set(states(pid)) <= {"t", "T"}
 
 
-def wait_until(truth, seconds=20):
+def wait_until(truth, seconds=120):
     limit = time.monotonic() + seconds
     while not truth():
         assert time.monotonic() < limit
@@ -184,12 +184,12 @@ def test_a_guard_that_is_stopped_lets_go_at_its_end(sender, how):
 @pytest.mark.parametrize("how", HOWS)
 def test_the_process_runs_on_when_all_are_stopped(sender, how):
     """Nobody is left to let go but the kernel."""
-    with Holder(sender.pid, how, 0.5) as holder:
+    with Holder(sender.pid, how, 2.5) as holder:
         os.kill(holder.guard, signal.SIGSTOP)
         os.kill(holder.pid, signal.SIGSTOP)
         is_well(sender)
         os.kill(holder.pid, signal.SIGCONT)
-        assert " 0.5 s" in holder.let_go()
+        assert " 2.5 s" in holder.let_go()
 
 
 @pytest.fixture
@@ -294,9 +294,9 @@ def test_time_that_is_up_before_all_stand_still(sender, monkeypatch):
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_hold_ends_after_its_longest(sender, how):
-    with Holder(sender.pid, how, 0.2) as holder:
+    with Holder(sender.pid, how, 1.5) as holder:
         is_well(sender)
-        assert " 0.2 s" in holder.let_go()
+        assert " 1.5 s" in holder.let_go()
 
 
 def test_a_stop_that_comes_while_it_is_held(sender):

@@ -69,7 +69,7 @@ def children(pid):
 
 
 def comes_to(pid, wanted):
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 120
     while state(pid) != wanted and time.monotonic() < limit:
         time.sleep(0.005)
     return state(pid) == wanted

@@ -295,7 +295,7 @@ def test_a_fifo_in_place_of_an_alternative_file(subject: Subject, tmp_path: Path
     with Subject(str(linked)) as other:
         began = time.monotonic()
         assert "thing" in type_names(Path(str(other.pid)))
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 100
 
 
 def is_there(pid: int) -> bool:
@@ -335,7 +335,7 @@ def test_looks_at_many_end_with_what_started_them(subject: Subject) -> None:
         finally:
             process.kill()
         process.wait()
-        until = time.monotonic() + 10
+        until = time.monotonic() + 100
         while any(map(is_there, children)) and time.monotonic() < until:
             time.sleep(0.05)
         left = [each for each in children if is_there(each)]

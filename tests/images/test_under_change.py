@@ -128,7 +128,7 @@ def agrees(document, text):
 
 
 def is_well(subject):
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 120
     while any(thread_state(subject.pid, tid) in "tT" for tid in thread_ids(subject.pid)):
         assert time.monotonic() < limit
         time.sleep(0.002)
