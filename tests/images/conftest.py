@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import resource
 import shutil
-import signal
 import subprocess
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Any, Callable, Iterator, Mapping
 
 import pytest
-from lifetimes import dies_with_us
-from subjects import await_parked
+import subjects
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {"LANG": "C", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5", "EMPTY": ""}
@@ -22,20 +19,25 @@ ARGUMENTS = ["--not=environment", "x=y"]
 Build = Callable[..., Path]
 
 
-@dataclass
-class Subject:
+class Subject(subjects.Subject):
     """A running program and what it said of itself: "name hexnumber" lines up to "ready"."""
 
-    process: subprocess.Popen[str]
-    folder: Path
-    facts: dict[str, int] = field(default_factory=dict)
+    def __init__(self, program: Path, *arguments: str, environment: Mapping[str, str], **how: Any) -> None:
+        super().__init__(str(program), *arguments, **how)
+        self.exactly = [f"{name}={value}" for name, value in environment.items()]
+        self.facts: dict[str, int] = {}
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
+    def __enter__(self) -> Subject:
+        self._start(["env", "-i", *self.exactly, str(self.program), *self.arguments])
+        with self._ended_if_it_fails():
+            while "ready" not in self.facts:
+                name, value = self._read_line(subjects.START_SECONDS).split()
+                self.facts[name] = int(value, 16)
+            subjects.await_parked(self.pid, 2)
+        return self
 
-    def smaps(self, text: str | None = None) -> dict[int, dict[str, int]]:
-        """Start of mapping: its counters, in bytes. By a parser that is not the one under test."""
+    def counters(self, text: str | None = None) -> dict[int, dict[str, int]]:
+        """Start of mapping: its counters in smaps, in bytes. By a parser that is not the one under test."""
         text = text or Path(f"/proc/{self.pid}/smaps").read_text()
         entries = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)[1:]
         return {
@@ -53,30 +55,6 @@ class Subject:
         with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as file:
             file.seek(address)
             return file.read(size)
-
-    def kernel_core(self) -> Path:
-        pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-        if pattern != "core":
-            pytest.skip(f"core_pattern is {pattern!r}, not 'core'")
-        if resource.getrlimit(resource.RLIMIT_CORE)[1] != resource.RLIM_INFINITY:
-            pytest.skip("the hard limit on core files is not unlimited")
-        os.kill(self.pid, signal.SIGABRT)
-        self.process.wait(30)
-        found = [path for path in (self.folder / "core", self.folder / f"core.{self.pid}") if path.exists()]
-        assert found, "the kernel wrote no core"
-        return found[0]
-
-    def gdb_core(self) -> Path:
-        if not shutil.which("gcore"):
-            pytest.skip("gcore is not installed")
-        subprocess.run(["gcore", "-o", str(self.folder / "gdb"), str(self.pid)], check=True, capture_output=True)
-        return self.folder / f"gdb.{self.pid}"
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 @pytest.fixture(scope="session")
@@ -103,43 +81,14 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 @pytest.fixture(scope="session")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Subject]]:
-    """start(program): runs it until it has printed "ready"."""
-    subjects = []
+def start() -> Iterator[Callable[..., Subject]]:
+    """start(program): runs it until it has printed "ready", in this environment and no other."""
+    with ExitStack() as stack:
 
-    def run(program: Path, *arguments: str, environment: dict[str, str] | None = None) -> Subject:
-        folder = tmp_path_factory.mktemp("run")
-        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-        with_us = dies_with_us()
+        def run(program: Path, *arguments: str, environment: Mapping[str, str] = ENVIRONMENT, **how: Any) -> Subject:
+            return stack.enter_context(Subject(program, *arguments, environment=environment, **how))
 
-        def prepare() -> None:
-            with_us()
-            resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-
-        process = subprocess.Popen(
-            [str(program), *arguments],
-            cwd=folder,
-            env=ENVIRONMENT if environment is None else environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            preexec_fn=prepare,
-        )
-        subject = Subject(process, folder)
-        subjects.append(subject)
-        for line in process.stdout:
-            name, value = line.split()
-            subject.facts[name] = int(value, 16)
-            if name == "ready":
-                break
-        assert "ready" in subject.facts, f"{program} ended early"
-        await_parked(subject.pid, 2)
-        return subject
-
-    yield run
-    for subject in subjects:
-        subject.end()
+        yield run
 
 
 @pytest.fixture(scope="session")
@@ -154,16 +103,9 @@ def subject(program: Path, start: Callable[..., Subject]) -> Subject:
 
 
 @pytest.fixture
-def without_anonymous(program: Path, start: Callable[..., Subject], build: Build) -> Subject:
-    """Its kernel core will hold no anonymous memory: coredump_filter is 0x10."""
-    wrapper = build(r"""
-#include <stdio.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    FILE *f = fopen("/proc/self/coredump_filter", "w"); fprintf(f, "0x10"); fclose(f);
-    execv(argv[1], argv + 1); return 1;
-}""")
-    return start(wrapper, str(program))
+def without_anonymous(program: Path, start: Callable[..., Subject]) -> Subject:
+    """Its kernel core will hold no anonymous memory."""
+    return start(program, coredump_filter=0x10)
 
 
 @dataclass
@@ -183,7 +125,7 @@ class Dumped:
 @pytest.fixture(scope="session")
 def dumped(program: Path, start: Callable[..., Subject]) -> Dumped:
     subject = start(program, *ARGUMENTS)
-    smaps = subject.smaps()
+    smaps = subject.counters()
     maps = []
     for line in Path(f"/proc/{subject.pid}/maps").read_text().splitlines():
         words = line.split(None, 5)
@@ -191,5 +133,5 @@ def dumped(program: Path, start: Callable[..., Subject]) -> Dumped:
         maps.append((low, high, words[1], words[5] if len(words) > 5 else ""))
     auxv = Path(f"/proc/{subject.pid}/auxv").read_bytes()
     block = subject.memory(subject.facts["block"] - 16, 100016)
-    gdb = subject.gdb_core()
+    gdb = subject.gcore()
     return Dumped(subject.kernel_core(), gdb, subject.facts, subject.pid, smaps, maps, auxv, block)

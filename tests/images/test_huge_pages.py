@@ -149,7 +149,7 @@ def reserved():
 
 def test_a_heap_of_huge_pages(reserved, fenced, start):
     subject = start(fenced, "48", environment=TUNED)
-    sizes = subject.smaps().values()
+    sizes = subject.counters().values()
     huge = sum(each.get("Private_Hugetlb", 0) for each in sizes)
     if not huge:
         pytest.skip("this glibc does not ask for huge pages")

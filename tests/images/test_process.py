@@ -318,7 +318,7 @@ def test_every_counter_of_smaps(subject):
     """Of one text: Pss changes whenever another process maps or leaves the same file."""
     text = Path(f"/proc/{subject.pid}/smaps").read_bytes()
     entries = dict(procfiles.smaps(text))
-    truth = subject.smaps(text.decode())
+    truth = subject.counters(text.decode())
     assert [region.start for region in entries] == [*truth]
     for sizes, rows in zip(truth.values(), entries.values()):
         told = {key: procfiles.counter(rows, b"\n%b:" % key.encode()) for key in sizes if key != "Size"}
@@ -326,7 +326,7 @@ def test_every_counter_of_smaps(subject):
 
 
 def test_smaps_and_rollup(subject):
-    truth = subject.smaps()
+    truth = subject.counters()
     use = procfiles.memory_of(subject.pid)
     assert tuple(use) == tuple(sum(sizes[key] for sizes in truth.values()) for key in ("Rss", "Anonymous"))
     locked = subject.facts["locked"]

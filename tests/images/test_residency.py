@@ -66,19 +66,19 @@ def test_states_of_memory(residency, subject):
 
 def test_a_debuggers_reads_do_not_count(residency, subject):
     start = subject.facts["untouched"]
-    before = subject.smaps()[start]["Rss"]
+    before = subject.counters()[start]["Rss"]
     assert not any(subject.memory(start, 64 * PAGE))
     assert residency.count(start, start + 64 * PAGE) == PageUse(before) == PageUse(0)
 
 
 def test_every_mapping_is_what_smaps_counts(residency, subject):
-    for start, sizes in subject.smaps().items():
+    for start, sizes in subject.counters().items():
         if start < TOP:
             assert residency.count(start, start + sizes["Size"]) == PageUse(sizes["Rss"], sizes["Swap"])
 
 
 def test_all_of_it_is_rss(residency, subject):
-    rss = sum(sizes["Rss"] for sizes in subject.smaps().values())
+    rss = sum(sizes["Rss"] for sizes in subject.counters().values())
     assert residency.count(0, TOP).resident == rss
     assert residency.count(0, 1 << 64).resident == rss
     assert sum(high - low for low, high in residency.resident_ranges(0, TOP)) == rss
@@ -258,7 +258,7 @@ def test_marks_of_the_kernel_are_no_swap(readers, guards, frames, monkeypatch, b
     residency = PagemapResidency(subject.pid, PAGE)
     for name, resident in (("guarded", 6), ("watched", 8)):
         memory = subject.facts[name]
-        sizes = subject.smaps()[memory]
+        sizes = subject.counters()[memory]
         assert (sizes["Rss"], sizes["Swap"]) == (resident * PAGE, 0)
         assert residency.count(memory, memory + 16 * PAGE) == PageUse(resident * PAGE), name
         assert residency.resident_ranges(memory, memory + 16 * PAGE) == [(memory, memory + resident * PAGE)]
@@ -290,7 +290,7 @@ def test_huge_pages(readers, build, start):
         pytest.skip("no transparent huge pages here")
     subject = start(build(HUGE))
     huge = subject.facts["huge"]
-    sizes = next(sizes for address, sizes in subject.smaps().items() if address <= huge < address + sizes["Size"])
+    sizes = next(sizes for address, sizes in subject.counters().items() if address <= huge < address + sizes["Size"])
     residency = PagemapResidency(subject.pid, PAGE)
     assert residency.count(huge, huge + (8 << 20)) == PageUse(sizes["Rss"])
 
