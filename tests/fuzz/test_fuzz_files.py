@@ -1,6 +1,6 @@
-"""Files by chance: cores whose headers, notes and link maps lie, wrappers that are cut or lie, snapshots of any shape,
-debug files. A short run among all tests, a long one by `make fuzz`; what makes it longer, or does one run again, is in
-test_fuzz.py.
+"""Files by chance: cores whose headers, notes and link maps lie, wrappers that are cut or lie, snapshots of any shape
+and folders of them, debug files. A short run among all tests, a long one by `make fuzz`; what makes it longer, or does
+one run again, is in test_fuzz.py.
 """
 
 from __future__ import annotations
@@ -498,3 +498,54 @@ def test_a_few(bench: Bench, seed: str, runs: int) -> None:
 @pytest.mark.fuzz
 def test_many(bench: Bench) -> None:
     fuzz(bench, int(os.environ.get("ARENASCOPE_FUZZ_RUNS", LONG)), f"{today()} {os.getpid()}")
+
+
+class Kept:
+    """The snapshot of a process, and a folder for damaged copies of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.page, self.moments = folder / "page.html", folder / "moments"
+        self.moments.mkdir()
+        with Subject("cache") as subject:
+            said = door(["snapshot", str(subject.pid), str(folder / "snapshot"), "--types", "--owners"])
+            assert said.status == 0, said.complaint
+        self.snapshot: dict[str, Any] = json.loads((folder / "snapshot").read_text())
+
+    def make(self, seed: str, index: int) -> Run:
+        rng = random.Random(f"{seed}:{index}")
+        files = {}
+        for number in range(5):
+            document = {**self.snapshot, "taken": self.snapshot["taken"] + 60 * number}
+            whole = json.dumps(document).encode()
+            path = self.moments / f"{number}.json"
+            files[path] = damaged(rng, document) if rng.random() < 0.5 else whole
+        words = ["trend", str(self.moments), *rng.choice(([], [], ["--html", str(self.page)], ["--until", "1G"]))]
+        if rng.random() < 0.5:
+            words = [*words, "--json"]
+
+        def act() -> None:
+            for path, data in files.items():
+                path.write_bytes(data)
+            try:
+                check(door(words), words)
+                if self.page.exists() and RAW.search(self.page.read_text()):
+                    raise Failure("characters that steer what is written, on a page")
+            finally:
+                for path in (*files, self.page):
+                    path.unlink(missing_ok=True)
+
+        return Run(f"{seed}:{index} {' '.join(words)}", act)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    return Kept(tmp_path_factory.mktemp("kept"))
+
+
+def test_a_few_kept(kept: Kept) -> None:
+    fuzz(kept, SHORT // 8, "always")
+
+
+@pytest.mark.fuzz
+def test_many_kept(kept: Kept) -> None:
+    fuzz(kept, int(os.environ.get("ARENASCOPE_FUZZ_RUNS", LONG)) // 2, f"{today()} {os.getpid()}")

@@ -29,6 +29,8 @@ from arenascope.sources.elf.elf_file import NT_MOMENT, NT_RESIDENT, NT_SWAPPED, 
 
 BOMB = 64 << 20
 PAGE = 4096
+ROWS = ("mappings", "locked", "epoll", "timers", "threads")
+"""What of a note is a list of rows."""
 ODD_NAMES = (
     "\u202egpj.exe",
     "a\u2066b\u2069",
@@ -139,48 +141,32 @@ class NoteDamager:
 
     def _number(self, rng: random.Random, document: dict[str, Any]) -> None:
         """One number of a row for another."""
-        rows = [row for key in ("mappings", "locked", "epoll", "timers", "threads") for row in document.get(key) or ()]
-        rows += [row for spans in document.get("shared") or () for row in spans]
-        row = rng.choice([each for each in rows if isinstance(each, list)] or [[0]])
-        places = [at for at, value in enumerate(row) if type(value) is int] or [0]
-        at = rng.choice(places)
+        rows = [row for key in ROWS for row in document[key] or ()]
+        rows += [row for spans in document["shared"] or () for row in spans]
+        row = rng.choice(rows or [[0]])
+        at = rng.choice([at for at, value in enumerate(row) if type(value) is int] or [0])
         row[at] = values(rng, 8, row[at] if isinstance(row[at], int) else 0, [*self.pages, len(self.data)])
 
     def _row(self, rng: random.Random, document: dict[str, Any]) -> None:
-        """Rows twice, in another order, over each other, beyond all bounds."""
-        name = rng.choice(("mappings", "mappings", "locked", "epoll", "timers", "threads", "shared"))
-        rows = document.get(name)
-        if not isinstance(rows, list):
+        """A row again and again, rows in another order, over each other, beyond all bounds."""
+        rows = document[rng.choice(ROWS)]
+        if not rows:
             return
-        far = rng.randrange(1 << 47)
-        new = {
-            "mappings": [far, far + (1 << rng.randrange(12, 46)), "rw", 0, rng.choice(ODD_NAMES), PAGE, 0, 0],
-            "threads": [rng.randrange(1 << 22), rng.choice(ODD_NAMES)],
-            "shared": [[far, far + PAGE]],
-            "epoll": [3, 4, far],
-        }.get(name, [far, far + PAGE])
-        how = rng.randrange(6)
+        how = rng.randrange(4)
         if how == 0:
-            rows += [list(new) for _ in range(rng.choice((1, 1000, 60000)))]
+            rows += [list(rng.choice(rows)) for _ in range(rng.choice((1, 1000, 60000)))]
         elif how == 1:
             rng.shuffle(rows)
-        elif how == 2 and rows:
-            rows.insert(rng.randrange(len(rows)), rng.choice(rows))
-        elif how == 3:
-            rows[:] = [new]
-        elif how == 4 and rows and name == "mappings":
+        elif how == 2:
+            far = rng.randrange(1 << 47)
+            rows[rng.randrange(len(rows))][:2] = [far, far + (1 << rng.randrange(12, 46))]
+        else:
             # up to the next one, or beyond it
             at = rng.randrange(len(rows))
-            after = rows[at + 1 :]
-            if isinstance(rows[at], list) and len(rows[at]) > 1 and after and isinstance(after[0], list) and after[0]:
-                rows[at][1] = rng.choice((after[0][0], (1 << 47) - PAGE, 1 << 64))
-        else:
-            place = sorted([*(each for each in rows if isinstance(each, list)), new], key=str)
-            rows[:] = place
+            rows[at][1] = rng.choice((rows[(at + 1) % len(rows)][0], (1 << 47) - PAGE, 1 << 64))
 
     def _name(self, rng: random.Random, document: dict[str, Any]) -> None:
-        rows = [*(document.get("mappings") or ()), *(document.get("threads") or ())]
-        row = rng.choice([each for each in rows if isinstance(each, list) and len(each) > 1] or [[0, 0]])
+        row = rng.choice([*document["mappings"], *document["threads"]])
         row[4 if len(row) > 4 else 1] = rng.choice(ODD_NAMES)
 
     def _spans(self, rng: random.Random, kind: int, said: list[str]) -> bytes:

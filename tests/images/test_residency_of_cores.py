@@ -79,10 +79,6 @@ def extents(path: Path) -> list[tuple[int, int]]:
             found.append((start, at))
 
 
-def nonzero_pages(data: bytes) -> int:
-    return sum(any(data[at : at + PAGE]) for at in range(0, len(data), PAGE)) * PAGE
-
-
 @pytest.mark.parametrize("how", ["cat", "cp --sparse=never", "cp", "cp --sparse=always", "gcore"])
 def test_lost_holes_leave_a_lower_bound(dumped, tmp_path, how):
     path = tmp_path / "copy"

@@ -140,39 +140,6 @@ def test_every_size_has_its_bin(name: str, word: int, machine: str) -> None:
     assert last == 126
 
 
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        (4096, (99, 99, 99)),
-        (16384, (114, 114, 114)),
-        (65536, (121, 121, 121)),
-        (45056, (120, 120, 120)),
-        (1024, (64, 72, 65)),
-        (1 << 30, (126, 126, 126)),
-        (524288, (126, 126, 126)),
-        (524272, (125, 125, 125)),
-    ],
-)
-def test_bin_index(size: int, expected: tuple[int, ...]) -> None:
-    layouts = [from_table((2, 36), 8, "x86_64"), from_table((2, 36), 4, "arm"), from_table((2, 36), 4, "i386")]
-    assert tuple(bin_index(layout, size) for layout in layouts) == expected
-
-
-def test_bin_ranges() -> None:
-    layout = from_table((2, 36), 8, "x86_64")
-    expected: dict[int, tuple[int, Optional[int]]] = {
-        1: (32, None),
-        2: (32, 32),
-        63: (1008, 1008),
-        64: (1024, 1072),
-        96: (3072, 3120),
-        97: (3136, 3568),
-        120: (40960, 65520),
-        126: (524288, None),
-    }
-    assert {index: bin_sizes(layout, index) for index in expected} == expected
-
-
 @rows
 def test_thread_cache_index(row: Row) -> None:
     if not row.has_tcache:
@@ -194,16 +161,6 @@ def test_thread_cache_index(row: Row) -> None:
             assert least == size
             last = index
         assert size <= most
-
-
-def test_thread_cache_limits() -> None:
-    old, new = from_table((2, 41), 8, "x86_64"), from_table((2, 43), 8, "x86_64")
-    assert tcache_sizes(old, 63) == tcache_sizes(new, 63) == (0x410, 0x410)
-    assert tcache_sizes(new, 64) == (0x420, (2 << 10) - 16)
-    assert tcache_sizes(new, 75) == (2 << 20, (4 << 20) - 16)
-    assert tcache_sizes(from_table((2, 41), 4, "i386"), 63) == (1024, 1024)
-    assert tcache_sizes(from_table((2, 41), 4, "arm"), 63) == (520, 520)
-    assert tcache_sizes(from_table((2, 43), 4, "arm"), 75) == (1 << 20, (2 << 20) - 8)
 
 
 @rows
@@ -245,33 +202,6 @@ def test_a_release_is_tried_before_its_neighbours() -> None:
     assert set(release_table.shapes()) <= set(candidates((2, 31)))
 
 
-@rows
-def test_members_keep_their_distances(row: Row) -> None:
-    """What _by_relations goes by where no row fits."""
-    layout = layout_of(row)
-    bins = layout.arena["bins"]
-    for name, distance in (("top", -2), ("last_remainder", -1), ("binmap", 254)):
-        assert layout.arena[name] == bins + distance * row.word
-    assert layout.arena["next"] == layout.arena["binmap"] + 16
-    assert layout.arena["next_free"] == layout.arena["next"] + row.word
-
-
-# what the environment asks for
-
-
-def test_behaviour_follows_the_releases() -> None:
-    before, after = release_table.behaviour((2, 30)), release_table.behaviour((2, 31))
-    assert (before.info_top_in_rest, after.info_top_in_rest) == (False, True)
-    assert [release_table.behaviour((2, minor)).heap_trim_threshold for minor in (21, 22, 23)] == [None, "extra", "top"]
-    assert [release_table.behaviour((2, minor)).heap_max_follows_hugepages for minor in (34, 35, 41, 42)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
-    assert [release_table.behaviour((2, minor)).systrim_unsigned for minor in (18, 19)] == [False, True]
-
-
 def test_there_is_a_shape_for_every_change_and_none_beside() -> None:
     """What differs between two releases differs between their shapes; 2.29 began with tcache_key alone."""
     shapes = release_table.shapes()
@@ -285,15 +215,6 @@ def test_there_is_a_shape_for_every_change_and_none_beside() -> None:
     for minor in range(17, release_table.NEWEST[1] + 1):
         changed = minor == 17 or all_of((2, minor)) != all_of((2, minor - 1))
         assert changed == ((2, minor) in shapes), minor
-
-
-def test_which_releases_have_a_shape() -> None:
-    shapes = release_table.shapes()
-    every = [(2, minor) for minor in range(release_table.OLDEST[1], release_table.NEWEST[1] + 1)]
-    for shape in shapes:
-        same = [each for each in every if max(other for other in shapes if other <= each) == shape]
-        first, _, last = release_table.alike(shape).partition(" to ")
-        assert [release_table.parse(each) for each in (first, last or first)] == [same[0], same[-1]]
 
 
 def test_rows_of_behaviour_are_in_order_and_cite_a_commit() -> None:

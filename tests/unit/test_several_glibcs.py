@@ -2,69 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
-from fake_door import run_json, run_text
-from fake_target import FakeTarget
+from fake_door import run_json
 from heap_mixtures import everything
-from heap_pictures import laid, seen
 from heapbuilder import HeapImage
 
-from arenascope.base.errors import UsageError
 from arenascope.base.model import Allocator
-from arenascope.commands.framework.all_commands import all_commands
 from arenascope.glibc.find.main_arena import without_tcache
 from arenascope.glibc.find.which_allocator import find_allocators, maker_of
 from arenascope.session.session import Session
 from arenascope.sources.target import Region
-
-
-def beside(first: HeapImage, second: HeapImage) -> FakeTarget:
-    """One process with both, as dlmopen leaves them."""
-    target, other = first.target(), second.target()
-    second_only = [region for region in other.mappings if region.path != "[stack]" and "/usr/bin" not in region.path]
-    for page, data in second.space._pages.items():
-        first.space._pages.setdefault(page, data)
-    return replace(target, mappings=[*target.mappings, *second_only])
-
-
-@pytest.fixture(params=["2.17-64", "2.31-i386", "2.36-64", "2.43-64"])
-def images(request: pytest.FixtureRequest) -> tuple[HeapImage, HeapImage]:
-    program, inner = everything(request.param), HeapImage(request.param, seed=5, brk=False)
-    inner.main.used(0x80000)
-    inner.main.free(0x2000)
-    inner.main.used(0x400)
-    return program, inner
-
-
-def test_the_second_libc_by_its_number(images: tuple[HeapImage, HeapImage]) -> None:
-    program, inner = images
-    target = beside(program, inner)
-    first, second = Session(target), Session(target, 1)
-    assert seen(first)["arenas"] == laid(program)["arenas"]
-    assert seen(second)["arenas"] == laid(inner)["arenas"]
-    assert (second.located.main_arena, second.located.others) == (inner.main.address, (program.main.address,))
-    assert [copy.main_arena for copy in second.located.copies] == [program.main.address, inner.main.address]
-    assert second.findings == []
-
-
-def test_a_number_that_is_not_there(images: tuple[HeapImage, HeapImage]) -> None:
-    program, inner = images
-    for command in ("arenas", "heaps", "bins", "threads", "params", "mmapped", "trim", "info", "stats", "version"):
-        for number in ("2", "-1"):
-            with pytest.raises(UsageError, match=f"no libc {number}") as raised:
-                run_text(beside(program, inner), command, f"--libc={number}")
-            assert re.findall(r"\d+", str(raised.value.hint)) == ["0", "1"], command
-    with pytest.raises(UsageError, match="no libc 1") as raised:
-        run_text(program.target(), "version", "--libc", "1")
-    assert re.findall(r"\d+", str(raised.value.hint)) == ["0"]
-
-
-def test_every_door_takes_the_option_from_the_table() -> None:
-    for command in all_commands():
-        assert "--libc" in [name for each in command.all_arguments() for name in each.names]
 
 
 @pytest.mark.parametrize("row", ["2.36-64", "2.41-i386"])

@@ -89,40 +89,6 @@ def merged(arena: Arena) -> tuple[list[Chunk], Chunk]:
 # malloc_consolidate
 
 
-def test_a_fast_chunk_joins_what_is_free_on_both_sides() -> None:
-    arena = arena_of(binned=[(HEAP, 0x400), (HEAP + 0x440, 0x1000)], fast=[(HEAP + 0x400, 0x40)])
-    assert merged(arena)[0] == [(HEAP, 0x1440)]
-
-
-def test_fast_chunks_join_each_other_and_stay_apart_from_what_is_not_next() -> None:
-    arena = arena_of(
-        binned=[(HEAP + 0x200, 0x500)],
-        fast=[(HEAP, 0x20), (HEAP + 0x20, 0x30), (HEAP + 0x50, 0x20), (HEAP + 0x100, 0x80)],
-    )
-    assert merged(arena)[0] == [(HEAP, 0x70), (HEAP + 0x100, 0x80), (HEAP + 0x200, 0x500)]
-
-
-@pytest.mark.parametrize(
-    ("binned", "fast", "start"),
-    [
-        ([], [(0x0F80, 0x80)], 0x0F80),
-        ([(0x0800, 0x780)], [(0x0F80, 0x80)], 0x0800),
-        ([(0x0800, 0x700)], [(0x0F00, 0x80), (0x0F80, 0x80)], 0x0800),
-        ([(0x0800, 0x780)], [(0x0F80, 0x40)], 0x1000),  # 0x40 bytes in use between it and top
-    ],
-)
-def test_what_reaches_top_becomes_top(binned: list[Chunk], fast: list[Chunk], start: int) -> None:
-    arena = arena_of(
-        binned=[(HEAP + low, size) for low, size in binned],
-        fast=[(HEAP + low, size) for low, size in fast],
-        top=(HEAP + 0x1000, 0x3000),
-    )
-    free, top = merged(arena)
-    assert top == (HEAP + start, 0x4000 - start)
-    assert all(address + size < HEAP + 0x1000 for address, size in free)
-    assert bool(free) is (start == 0x1000)
-
-
 def test_top_that_grew_so_is_trimmed_further() -> None:
     top = HEAP + 0x1000
     before = plan(arena_of(top=(top, 0x1030)), brk=top + 0x1030)
@@ -253,35 +219,6 @@ def test_the_old_rule_compared_signed(version: str) -> None:
 
 
 # the whole
-
-
-def test_main_arena() -> None:
-    top = (HEAP + 0x100000, 0x21000)
-    found = plan(arena_of(binned=[(HEAP, 0x3000)], fast=[(HEAP + 0x8000, 0x40)], top=top), brk=sum(top), tcache=0x500)
-    assert found.brk_range == (HEAP + 0x101000, 0x20000)
-    assert found.ranges == [(HEAP + 0x1000, 0x2000), (HEAP + 0x101000, 0x20000)]
-    assert found.top == (HEAP + 0x100000, 0x1000)
-    assert (found.release_bytes, found.subpage_bytes) == (0x22000, 0x1040)
-    assert found.kept_bytes == 0x1000 + 0x1040 + 0x500
-    assert found.tops is None
-    # not a byte is lost
-    assert found.release_bytes + found.kept_bytes == 0x3000 + 0x40 + 0x21000 + 0x500
-
-
-def test_thread_arena() -> None:
-    top = (HEAP + 0x20FF0, 0x5010)
-    found = plan(arena_of(binned=[(HEAP + 0x1000, 0x3000)], top=top, main=False), brk=sum(top))
-    assert (found.brk_bytes, found.brk_range) == (0, None)
-    assert found.madvise == [(HEAP + 0x2000, 0x2000)]
-    # top's own header is 16 bytes, and ends where a page begins
-    assert found.tops == (HEAP + 0x21000, 0x5000)
-    assert plan(arena_of(top=(HEAP, 0x1000), main=False)).tops is None
-
-
-def test_growth_is_no_release() -> None:
-    found = plan(arena_of(top=(TOP, MINSIZE)), brk=TOP + MINSIZE)
-    assert (found.brk_bytes, found.brk_range, found.ranges, found.release_bytes) == (-PAGE, None, [], 0)
-    assert found.top == (TOP, MINSIZE + PAGE)
 
 
 def test_what_is_not_known_is_none() -> None:
