@@ -57,10 +57,6 @@ class Said:
         return self.outcomes[f"{command} --json"].json()
 
 
-def by_command(commands: Sequence[str], look: Callable[[], Sequence[Outcome]]) -> Seen:
-    return attempt(lambda: dict(zip(commands, look())))
-
-
 class View(Protocol):
     """One look: at which heap, through which door, at what, and with which help."""
 

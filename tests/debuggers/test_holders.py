@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from doors import DOORS, NEWEST, Live
 from lifetimes import dies_with_us
-from looks import opened
-from marks import full_after
 from partial import look
 from schemas import valid
 from subjects import Subject, compiled, started
@@ -64,15 +61,6 @@ def test_what_a_container_holds_and_gives_back(subject: Subject, tmp_path: Path)
     assert not [each for each in asked(subject.pid)["owners"] if each["name"] == "first"]
 
 
-@pytest.mark.parametrize("door", full_after(1, NEWEST[:2]))
-def test_in_a_debugger(subject: Subject, door: str) -> None:
-    looks = ["owners --json", "pins --owners --json"]
-    owners, pins = opened(DOORS[door]).run(Live(subject.pid, subject.program), looks)
-    row = named(owners.json(), "first")
-    assert (row["blocks"], row["retained_bytes"]) == truth(subject)["first"]
-    assert {each["held_by"]["name"] for each in pins.json()["pins"]} <= {"first", "second"}
-
-
 @pytest.mark.full
 def test_who_holds_what_is_shown(tmp_path: Path) -> None:
     """A few of the sessions may be known besides to what was freed and taken again, a stream's buffer, as it is never
@@ -103,27 +91,6 @@ def test_who_holds_what_is_shown(tmp_path: Path) -> None:
     # people are told unasked, of a core that is not large
     for command in ("types", "pins"):
         assert "g_sessions" in look(saved, command)[1]
-
-
-@pytest.mark.full
-def test_the_report_tells_a_leak_from_what_is_held(tmp_path: Path) -> None:
-    saved = tmp_path / "saved.core"
-    with Subject("leaky", "1200") as subject:
-        document = asked(subject.pid, "--owners", command="report")
-        assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
-        blocks, size, _ = map(int, (subject.folder / "truth" / "leaky.txt").read_text().split())
-    found = document["held"]
-    assert (found["lost_blocks"], found["lost_bytes"], found["unknown_bytes"]) == (blocks, size, 0)
-    assert found["reached_bytes"] + found["possible_bytes"] + size == found["live_bytes"]
-    assert (found["owners"][0]["kind"], found["owners"][0]["name"]) == ("global", "held")
-    leak = f"a leak: nothing leads to {size / (1 << 20):.1f} MiB in {blocks:,} blocks any more"
-    assert leak in document["verdict"]
-    # of a leak nothing is said that is said of what is as it should be
-    assert document["advice"][0]["id"] == "mend-leak"
-    assert not {"look-again", "find-what-grew", "nothing-to-tune"} & {each["id"] for each in document["advice"]}
-    assert asked(saved, command="report")["held"] is None
-    # people are told unasked, of a core that is not large
-    assert leak in " ".join(look(saved, "report")[1].split())
 
 
 def test_the_report_tells_that_all_is_held(subject: Subject) -> None:

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
 import pytest
-from doors import DOORS, NEWEST, Live
-from looks import opened
-from marks import full_after
 from partial import beside_each_other, look
 from schemas import valid
 from subjects import compiled, started
@@ -156,14 +153,6 @@ def test_the_way_to_it_begins_there(program: Path, tmp_path: Path) -> None:
     # it has two plain ones
     assert {"block", "mapping"} <= {each["kind"] for each in asked(core, f"refs {seen.shared}")["refs"]}
     assert [each["encoding"] for each in ways[seen.shared]] == ["tagged", None]
-
-
-@pytest.mark.parametrize("door", full_after(1, NEWEST[:2]))
-def test_in_a_debugger(door: str, program: Path) -> None:
-    with running(program, plain=100, held=HELD, lost=0) as seen:
-        (found,) = opened(DOORS[door]).run(Live(seen.pid, program), ["owners --limit 0 --json"])
-    assert blocks_of(found.json()).items() >= {"tab": HELD, "chain": HELD}.items()
-    assert "unreached" not in blocks_of(found.json())
 
 
 @pytest.mark.full

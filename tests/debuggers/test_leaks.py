@@ -6,16 +6,13 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Iterator
 
 import pytest
 from doors import DOORS, NEWEST, Live
-from lifetimes import dies_with_us
 from looks import ROOT, give_up, opened
 from marks import full_after, in_full
 from partial import look
@@ -67,12 +64,6 @@ def test_what_was_dropped_is_lost(subject: Subject, tmp_path: Path, image: str) 
     assert sums(document) == dropped(subject)
     assert document["unknown"] == {"blocks": 0, "bytes": 0}
     assert [(each["encoding"], each["blocks"]) for each in document["saved"]] == [("tagged", 100)]
-
-
-@pytest.mark.parametrize("door", full_after(1, NEWEST[:2]))
-def test_in_a_debugger(subject: Subject, door: str) -> None:
-    (outcome,) = opened(DOORS[door]).run(Live(subject.pid, subject.program), ["leaks --json"])
-    assert sums(outcome.json()) == dropped(subject)
 
 
 @pytest.mark.full
@@ -356,46 +347,3 @@ def test_memcheck_says_the_same(tmp_path: Path) -> None:
     heads = truth["heads"] + TAGGED
     # what a pair shares hangs on one of the two there, too
     assert found == {"definitely": heads, "indirectly": truth["blocks"] + TAGGED - heads, "possibly": 0}
-
-
-# programs that have lost nothing
-
-
-def memcached(folder: Path) -> tuple[list[str], str]:
-    return ["memcached", "-u", "root", "-s", str(folder / "socket")], "".join(
-        f"set key{number} 0 0 8\r\n{number:08}\r\n" for number in range(500)
-    )
-
-
-def nginx(folder: Path) -> tuple[list[str], str]:
-    places = " ".join(
-        f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    (folder / "conf").write_text(
-        f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/log; events {{ }}"
-        f"http {{ access_log off; {places} server {{ listen unix:{folder}/socket; root {folder}; autoindex on; }} }}"
-    )
-    return ["nginx", "-c", str(folder / "conf")], "GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 20
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("program", [memcached, nginx], ids=lambda each: each.__name__)
-def test_a_server_has_lost_nothing(tmp_path: Path, program: Callable[[Path], tuple[list[str], str]]) -> None:
-    command, requests = program(tmp_path)
-    if not shutil.which(command[0]):
-        give_up(f"{command[0]} is not installed")
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=dies_with_us())
-    try:
-        limit = time.monotonic() + 120
-        while not (tmp_path / "socket").exists() and time.monotonic() < limit:
-            time.sleep(0.01)
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(tmp_path / "socket"))
-            client.sendall(requests.encode())
-            assert client.recv(100)
-            document = asked(server.pid)
-    finally:
-        server.kill()
-        server.wait()
-    assert sums(document)["blocks"] == 0
-    assert document["reached"]["blocks"] > 50

@@ -94,8 +94,6 @@ STORIES = {
         figures={"thread-caches": {"bytes": CACHED, "threads": 9}},
     ),
 }
-BESIDE = ("top", "left")
-"""What following the advice on them changes is measured of others, too."""
 HUGE_STORIES = {
     "top": Story("freed", ("top-below-threshold", "huge-pages"), ("trim-once", "pin-thresholds"), env={**HUGE, **WAIT}),
     # they explain nothing where what is free is less than one of them

@@ -291,12 +291,3 @@ def test_address_sanitizer(tmp_path: Path) -> None:
     looks = Looks(str(program), env={"ASAN_OPTIONS": options}, core="kernel_core")
     assert "libasan" in looks.truth["notes"]["malloc_is_of"]
     check_replaced(looks, "AddressSanitizer", "libasan")
-
-
-@pytest.mark.full
-def test_plain_glibc_has_nothing_beside_it() -> None:
-    looks = Looks("beside")
-    assert "libc.so" in looks.truth["notes"]["malloc_is_of"]
-    for command in ("version", "arenas"):
-        for where, document in looks.json(command):
-            assert (document["allocators"], document["share"], document["complete"]) == ([], None, True), where

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -14,8 +13,6 @@ from looks import give_up
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources.core.core_image import CoreImage
-
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.full

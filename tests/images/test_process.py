@@ -30,13 +30,6 @@ def image(subject):
         yield image
 
 
-KEPT = {
-    "process": "from arenascope.sources.live import process as module; image = module.ProcessImage(os.getpid())",
-    "file": "from arenascope.sources.core import open_core as module; "
-    "image = module.CoreFile(sys.executable, os.open(sys.executable, os.O_RDONLY))",
-}
-
-
 def test_identity(image, subject):
     assert image.pid == image.memory_tid == subject.pid
     assert (image.pointer_size, image.byte_order, image.page_size) == (8, sys.byteorder, PAGE)

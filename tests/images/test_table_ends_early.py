@@ -18,7 +18,6 @@ from schemas import problem_ids, valid
 from subjects import fixture_program, started
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "fixtures" / "build"
 CUT = (2, 31)
 DRIVER = f"""
 import sys

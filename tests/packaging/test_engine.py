@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Iterator, Optional
 
 import pytest
-from doors import DOORS, NEWEST
 from looks import ROOT, plain_environment
-from marks import full_after
 from platforms import needs_a_checkout
 from schemas import valid
 from subjects import Subject
@@ -112,21 +110,6 @@ def test_the_engine_of_a_checkout(subject: Subject, root: Path) -> None:
     shutil.copy(LIBRARY, root / BUILT)
     found = version(root / "bin" / "arenascope", subject.pid)
     assert found == {"interface": INTERFACE, "path": str(root / BUILT), "problem": None}
-
-
-@pytest.mark.parametrize("door", full_after(1, NEWEST[::-1]))
-def test_each_door_has_the_same(subject: Subject, door: str) -> None:
-    needs_the_engine()
-    if why := DOORS[door].available():
-        pytest.skip(why)
-    if door == "shell":
-        said = run(ROOT / "bin" / "arenascope", "version", subject.pid)
-    elif door == "gdb":
-        said = run("gdb", "-nx", "-q", "-batch", "-p", subject.pid, "-x", ROOT / "gdb/arena.py", "-ex", "heap version")
-    else:
-        words = (f"command script import {ROOT / 'lldb' / 'arena.py'}", "heap version")
-        said = run(door, "-x", "-b", "-p", subject.pid, *(word for each in words for word in ("-o", each)))
-    assert f"engine: interface {INTERFACE} ({LIBRARY})" in said.splitlines()
 
 
 def test_another_interface(subject: Subject, root: Path) -> None:

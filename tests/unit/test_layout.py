@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Mapping, Optional
 
 import pytest
@@ -17,7 +16,6 @@ from arenascope.glibc.unknown_release.fitting_layout import candidates
 from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
-ROOT = Path(__file__).resolve().parents[2]
 
 # branches whose structures are a later tag's
 BACKPORTS = {"2.22.x": (2, 23), "2.26.x": (2, 27), "2.28.x": (2, 30)}
