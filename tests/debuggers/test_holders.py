@@ -202,41 +202,7 @@ def test_who_holds_what_several_hold() -> None:
 
 
 # Three threads: one has its block on the stack and in a register, as a compiler leaves it, one each in one of these.
-LOCALS = """
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-static volatile int parked;
-static void *work(void *where) {
-    size_t how = (size_t)where, size = how << 20, tid = syscall(SYS_gettid);
-    char *block = malloc(size), *volatile here;
-    memset(block, 'x', size);
-    printf("%zu %zu\\n", tid, size);
-    here = how & 1 ? block : NULL;
-    if (!(how & 2)) block = NULL;
-    __asm__ volatile("xor %%esi, %%esi\\n xor %%edi, %%edi\\n xor %%edx, %%edx\\n xor %%r8d, %%r8d\\n"
-                     "xor %%r9d, %%r9d\\n xor %%r10d, %%r10d\\n xor %%r12d, %%r12d\\n xor %%r13d, %%r13d\\n"
-                     "xor %%r14d, %%r14d\\n xor %%r15d, %%r15d\\n"
-                     "incl parked(%%rip)\\n 1: mov $34, %%eax\\n syscall\\n jmp 1b"
-                     : : "b"(block), "m"(here)
-                     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-                       "memory");
-    return where;
-}
-int main(void) {
-    pthread_t thread;
-    for (size_t how = 1; how < 4; how++) {
-        if (pthread_create(&thread, NULL, work, (void *)how)) return 1;
-        while (parked < (int)how) usleep(1000);
-    }
-    puts("ready");
-    fflush(stdout);
-    pause();
-}
-"""
+LOCALS = Path(__file__).with_name("holders_locals.c").read_text()
 
 
 @pytest.mark.full
@@ -265,31 +231,7 @@ def test_a_thread_is_one_owner(tmp_path: Path) -> None:
 
 
 # Threads that are given what a variable has, and two that are given what nothing else has: one by each of the two ways.
-STARTED = """
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <thread>
-#include <unistd.h>
-struct Server { char *body; };
-Server *server;
-static void *forever(void *) { for (;;) pause(); }
-int main() {
-    server = new Server{(char *)malloc(1 << 20)};
-    memset(server->body, 'x', 1 << 20);
-    pthread_t started;
-    pthread_create(&started, nullptr, forever, server);
-    pthread_create(&started, nullptr, forever, calloc(1, 3000));
-    std::thread([](Server *given) { forever(given); }, server).detach();
-    volatile char over[8192];
-    for (size_t i = 0; i < sizeof over; i++) over[i] = 0;
-    usleep(300000);
-    puts("ready");
-    fflush(stdout);
-    pause();
-}
-"""
+STARTED = Path(__file__).with_name("holders_started.cc").read_text()
 
 
 @pytest.mark.full

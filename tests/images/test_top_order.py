@@ -22,25 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # half of so many blocks is freed; chunks of the same size, too many for thread caches
-SUBJECT = """
-#include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-int main(void) {
-    static char *blocks[COUNT];
-    struct mallinfo2 info;
-    size_t i;
-    setvbuf(stdout, NULL, _IONBF, 0);
-    for (i = 0; i < COUNT; i++) memset(blocks[i] = malloc(BYTES), 1, BYTES);
-    for (i = 0; i < COUNT; i += 2) free(blocks[i]);
-    info = mallinfo2();
-    printf("arena %zx\\nfree %zx\\nfast %zx\\nready 0\\n", info.arena, info.fordblks, info.fsmblks);
-    pause();
-    return 0;
-}
-"""
+SUBJECT = Path(__file__).with_name("top_order.c").read_text()
 FEW = 900
 MANY = 30_000
 """Of which half are free: of these top's first look at each process sees a seventh."""

@@ -16,26 +16,7 @@ from arenascope.sources.memory import Memory
 FILLER = 0xA5A5A5A5
 LAST, WIDE_FUNCTIONS = 27, 58
 """Words of what fopen asks for: the last of struct _IO_FILE_plus, and of all."""
-SOURCE = """
-#include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <wchar.h>
-int main(int argc, char **argv) {
-    FILE *first = fopen("/dev/null", "r"), *stream;
-    size_t i, size = malloc_usable_size(first);
-    volatile char *again;
-    fclose(first);
-    again = malloc(size);
-    for (i = 0; i < size; i++) again[i] = (char)0xA5;
-    free((void *)again);
-    stream = fopen("/dev/zero", "r");
-    if (argc == 2) fgetwc(stream); else fgetc(stream);
-    printf("%p %d %zu\\n", (void *)stream, (void *)stream == (void *)again, size);
-    fflush(stdout);
-    return getchar() == EOF;
-}
-"""
+SOURCE = Path(__file__).with_name("unset_words.c").read_text()
 
 
 @pytest.mark.parametrize("kind", [(), ("wide",)], ids=["narrow", "wide"])
