@@ -533,6 +533,8 @@ def main_regions(
         return [] if base is None else [Heap(header.index, base, base + header.system_mem, None, last=True)]
     if start is not None:
         end = start + header.system_mem
+        # no memory begins below 0, whatever a system_mem that was written over says
+        start = max(start, 0)
         if base is not None and base != start:
             names = {"base": f"{base:#x}", "start": f"{start:#x}"}
             differs = Statement("sbrk-base", {"system_bytes": header.system_mem}, names)
