@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -15,43 +16,7 @@ from arenascope.glibc.release_table import Release
 TABS = "\t" * 7
 
 # by the release that brought it; between 2.17 and 2.36 only what changed is said
-TEXTS = {
-    (2, 17): """\
-<malloc version="1">
-<heap nr="0">
-<sizes>
-<size from="17" to="32" total="64" count="2"/>
-<size from="33" to="48" total="48" count="1"/>
-<size from="33" to="33" total="1419" count="43"/>
-<size from="1041" to="1073" total="2114" count="2"/>
-<unsorted from="529" to="1281" total="1810" count="2"/>
-</sizes>
-<total type="fast" count="3" size="112"/>
-<total type="rest" count="47" size="5343"/>
-<system type="current" size="135168"/>
-<system type="max" size="139264"/>
-<aspace type="total" size="135168"/>
-<aspace type="mprotect" size="135168"/>
-</heap>
-<heap nr="1">
-<sizes>
-</sizes>
-<total type="fast" count="0" size="0"/>
-<total type="rest" count="0" size="0"/>
-<system type="current" size="200704"/>
-<system type="max" size="200704"/>
-<aspace type="total" size="135168"/>
-<aspace type="mprotect" size="139264"/>
-</heap>
-<total type="fast" count="3" size="112"/>
-<total type="rest" count="47" size="5343"/>
-<system type="current" size="335872"/>
-<system type="max" size="339968"/>
-<aspace type="total" size="270336"/>
-<aspace type="mprotect" size="274432"/>
-</malloc>
-""",
-}
+TEXTS = {(2, each): Path(__file__).with_name(f"malloc_info-2.{each}.xml").read_text() for each in (17, 36)}
 TEXTS[2, 19] = TEXTS[2, 17].replace("<size ", TABS + "      <size ")
 TEXTS[2, 20] = (
     TEXTS[2, 17]
@@ -74,43 +39,6 @@ TEXTS[2, 27] = (
     .replace('<aspace type="mprotect" size="274432"/>', '<aspace type="mprotect" size="344064"/>')
 )
 TEXTS[2, 30] = TEXTS[2, 27]
-TEXTS[2, 36] = """\
-<malloc version="1">
-<heap nr="0">
-<sizes>
-  <size from="17" to="32" total="64" count="2"/>
-  <size from="33" to="48" total="48" count="1"/>
-  <size from="33" to="33" total="1419" count="43"/>
-  <size from="1041" to="1073" total="2114" count="2"/>
-  <unsorted from="529" to="1281" total="1810" count="2"/>
-</sizes>
-<total type="fast" count="3" size="112"/>
-<total type="rest" count="48" size="132319"/>
-<system type="current" size="135168"/>
-<system type="max" size="139264"/>
-<aspace type="total" size="135168"/>
-<aspace type="mprotect" size="135168"/>
-</heap>
-<heap nr="1">
-<sizes>
-</sizes>
-<total type="fast" count="0" size="0"/>
-<total type="rest" count="1" size="4096"/>
-<system type="current" size="200704"/>
-<system type="max" size="200704"/>
-<aspace type="total" size="200704"/>
-<aspace type="mprotect" size="208896"/>
-<aspace type="subheaps" size="2"/>
-</heap>
-<total type="fast" count="3" size="112"/>
-<total type="rest" count="49" size="136415"/>
-<total type="mmap" count="2" size="413696"/>
-<system type="current" size="335872"/>
-<system type="max" size="339968"/>
-<aspace type="total" size="335872"/>
-<aspace type="mprotect" size="344064"/>
-</malloc>
-"""
 TEXTS[2, 31] = TEXTS[2, 36]
 # without fast chunks
 FAST = re.compile(r'<size from="(17|33)" to="(32|48)"|<total type="fast"')
