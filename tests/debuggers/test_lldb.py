@@ -215,7 +215,6 @@ value = {{words.thread.tid: words.thread.thread_pointer for words in session.thr
 
 
 @pytest.mark.full
-@pytest.mark.full
 @pytest.mark.parametrize("lldb", LLDBS, ids=lambda door: door.name, indirect=True)
 def test_a_32_bit_program_that_lldb_cannot_open(lldb: Lldb) -> None:
     """As from another mount namespace: LLDB then takes it for a program of 64 bits (14 loses its own server)."""
