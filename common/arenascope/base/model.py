@@ -404,6 +404,7 @@ WASTE_REASONS = (
     "tiny-containers",
     "node-overhead",
     "rounding",
+    "unlisted",
 )
 """Why live memory is not needed, as engine/src/types/tracer/waste.rs numbers it."""
 MEMBER_FORMS = ("integer", "boolean", "enum", "character", "float", "text", "pointer", "elements")

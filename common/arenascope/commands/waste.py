@@ -105,6 +105,13 @@ def row_record(session: Session, row: WasteRow, shown: UserData) -> records.Wast
         all_containers=row.total,
         unused_resident_bytes=row.resident,
         frequent=frequent,
+        elsewhere=None
+        if row.elsewhere is None
+        else records.ListedElsewhereRecord.of(
+            row.elsewhere,
+            listed_value=row.elsewhere.listed if shown.in_documents else None,
+            unlisted_value=row.elsewhere.unlisted if shown.in_documents else None,
+        ),
         advice=statement_record(said, advice_text(said)),
     )
 

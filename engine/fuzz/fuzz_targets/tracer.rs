@@ -197,10 +197,11 @@ fn look(data: &[u8]) -> Result<()> {
     let mut tracer = Tracer::new(&memory, layouts, &modules, Rc::new(rules), &control).expect("room");
     if tracer.trace(&variables).is_ok() {
         let _ = tracer.contradicted();
-        let (layouts, names) = (&tracer.objects.layouts, &tracer.objects.names);
-        let (names, steps, starts) = (&names.names, &names.steps.all, &variables);
-        let known = Known { memory: &memory, layouts, named: &tracer.named, names, steps, starts };
-        let _ = waste(&known, None, &control);
+        let (layouts, names) = (tracer.objects.layouts.clone(), tracer.objects.names.names.clone());
+        let (steps, named) = (tracer.objects.names.steps.all.clone(), std::mem::take(&mut tracer.named));
+        let (layouts, named, names, steps) = (&layouts, &named, &names, &steps);
+        let known = Known { memory: &memory, layouts, named, names, steps, starts: &variables };
+        let _ = waste(&known, &mut tracer.objects, None, &control);
     }
     Ok(())
 }

@@ -20,6 +20,18 @@ class EqualBlocks(NamedTuple):
     """How many blocks have them."""
 
 
+class ListedElsewhere(NamedTuple):
+    """What keeps objects apart that one list has alone."""
+
+    path: str
+    """The list that does not have them."""
+    member: str
+    listed: int
+    """The member's value in what both lists have."""
+    unlisted: int
+    """Its value in what one has alone."""
+
+
 class WasteRow(NamedTuple):
     """What is reached in one way, and not needed for one reason."""
 
@@ -43,6 +55,8 @@ class WasteRow(NamedTuple):
     """Of duplicates: they are characters."""
     frequent: Sequence[EqualBlocks] = ()
     """Of duplicates: the most frequent contents first."""
+    elsewhere: Optional[ListedElsewhere] = None
+    """Of what is unlisted."""
 
     @property
     def unused(self) -> int:
@@ -59,8 +73,11 @@ def traced_waste(session: Session, traced: TracedBlocks) -> Iterator[WasteRow]:
         resident, sample = answer.option(), answer.size()
         is_text = bool(answer.number())
         frequent = [EqualBlocks(answer.size(), answer.size(), answer.size()) for _ in range(answer.number())]
+        elsewhere = None
+        for _ in range(answer.number()):
+            elsewhere = ListedElsewhere(answer.string(), answer.string(), answer.number(), answer.number())
         row = WasteRow(reason, path, type, certain, total, number, elements, used, room, resident, sample)
-        yield row._replace(is_text=is_text, frequent=frequent)
+        yield row._replace(is_text=is_text, frequent=frequent, elsewhere=elsewhere)
 
 
 def in_memory(session: Session) -> Optional[Sequence[Span]]:

@@ -470,6 +470,19 @@ class EqualContents(Record):
     """Where it is in one of them."""
 
 
+class ListedElsewhereRecord(Record):
+    """What keeps objects apart that one list has alone."""
+
+    path: str
+    """The list that does not have them."""
+    member: str
+    """The member that has one value in what both lists have, and another one in the others."""
+    listed_value: Optional[int]
+    """Its value in what both have; null without --with-values."""
+    unlisted_value: Optional[int]
+    """Its value in the others; null without --with-values."""
+
+
 class WasteRecord(Record):
     """What is reached in one way, and not needed for one reason."""
 
@@ -487,7 +500,7 @@ class WasteRecord(Record):
     """How many there are on that path."""
     elements: Size
     """How many elements those have that waste memory; of destroyed objects their weak pointers, of duplicates the
-    different contents."""
+    different contents, of what is unlisted the objects that are in both lists."""
     used_bytes: Size
     """What they use of their memory."""
     room_bytes: Size
@@ -500,6 +513,8 @@ class WasteRecord(Record):
     """A block of the largest one: what malloc returned."""
     frequent: Sequence[EqualContents]
     """Of duplicates: the most frequent contents first, three at most."""
+    elsewhere: Optional[ListedElsewhereRecord]
+    """Of what is unlisted; null: it is something else."""
     advice: StatementRecord
     """What to change in the program."""
 

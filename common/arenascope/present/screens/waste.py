@@ -49,6 +49,7 @@ ADVICE = {
     "tiny-containers": "make the container when its first element comes (a `unique_ptr` to it, an `optional`), or keep "
     "few elements in a vector",
     "node-overhead": "keep small elements beside each other: a vector, a deque or a sorted vector in place of nodes",
+    "unlisted": "take out of the first list what leaves the other one, if it is done with",
     "rounding": "allocate many at once (an array, a slab, a pool), or make the object fit malloc's sizes: 24, 40, 56, "
     "72, 88 bytes and so on",
 }
@@ -68,6 +69,7 @@ WHY = {
     "tiny-containers": "next to empty",
     "node-overhead": "nodes",
     "rounding": "rounding",
+    "unlisted": "unlisted",
 }
 """The reasons as the screen has them."""
 
@@ -85,6 +87,12 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
     if row.reason == "node-overhead":
         each = f"{row.room // row.number:,} bytes for {row.used // row.number:,}"
         return f"{row.path}: {row.number:,} nodes take {each} of an element each: {rest}"
+    if row.elsewhere is not None:
+        other, member, listed, unlisted = row.elsewhere
+        return (
+            f"{row.path}: {row.number:,} of {row.total:,} {row.type} are not in {other}: {member} is {unlisted} in "
+            f"them and {listed} in the others; they keep {rest}"
+        )
     if row.reason == "rounding":
         each = f"{row.used // row.number:,} bytes and take {row.room // row.number:,}"
         return f"{row.path}: {row.number:,} objects are {each} each: {rest}"

@@ -320,7 +320,8 @@ pub unsafe extern "C" fn arenascope_traced_rows(
 /// What of live blocks is not needed, by the way to it: each row its reason, path, type, whether it is certain, how many
 /// there are on that path, and of those that are meant: how many, elements, bytes in use, bytes of room, of what is unused
 /// what is in memory or NONE, where a block of the largest begins, whether they are texts, and of duplicates the most
-/// frequent contents, where each begins, its bytes, how many there are (see `Waste`). `present`: what is in memory, in order;
+/// frequent contents, where each begins, its bytes, how many there are; of what is unlisted the list that lacks it, the
+/// member that keeps it apart, its value in what is listed and in the others (see `Waste`). `present`: what is in memory, in order;
 /// `is_known`: whether that is known.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_waste(
@@ -341,7 +342,9 @@ pub unsafe extern "C" fn arenascope_traced_waste(
         let memory = &Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
         let present = Present::new(present.of())?;
         let known = Known { memory, layouts, named, names, steps, starts };
-        let found = waste(&known, Some(&present).filter(|_| is_known != 0), control)?;
+        let spans = &traced.ground.modules;
+        let mut tracer = Tracer::new(memory, layouts.clone(), spans, Rc::default(), control)?;
+        let found = waste(&known, &mut tracer.objects, Some(&present).filter(|_| is_known != 0), control)?;
         answer.list(&found, |answer, row| {
             answer.number(row.reason as i64)?;
             answer.string(&row.path)?;
@@ -357,6 +360,12 @@ pub unsafe extern "C" fn arenascope_traced_waste(
             answer.list(&row.frequent, |answer, same| {
                 let numbers = [same.start, same.bytes, same.number];
                 numbers.into_iter().try_for_each(|number| answer.number(number as i64))
+            })?;
+            let unlisted: Vec<_> = row.unlisted.iter().collect();
+            answer.list(&unlisted, |answer, each| {
+                answer.string(&each.other)?;
+                answer.string(&each.member)?;
+                each.values.into_iter().try_for_each(|value| answer.number(value as i64))
             })
         })
     })

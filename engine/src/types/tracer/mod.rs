@@ -19,4 +19,5 @@ pub mod rules;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+mod unlisted;
 pub mod waste;

@@ -126,7 +126,7 @@ impl Edge {
 }
 
 /// With "[]" in place of each "[3]".
-fn without_numbers(step: &str) -> String {
+pub(super) fn without_numbers(step: &str) -> String {
     let (mut made, mut rest) = (String::new(), step);
     while let Some(open) = rest.find('[') {
         let (before, behind) = rest.split_at(open + 1);

@@ -207,10 +207,11 @@ impl Program {
     /// What is not needed.
     fn waste(&self) -> Vec<Waste> {
         self.look(|memory, tracer| {
-            let (layouts, names) = (&tracer.objects.layouts, &tracer.objects.names);
-            let (names, steps) = (&names.names, &names.steps.all);
-            let known = Known { memory, layouts, named: &tracer.named, names, steps, starts: &self.starts };
-            waste(&known, None, &Control::default()).unwrap()
+            let (layouts, names) = (tracer.objects.layouts.clone(), tracer.objects.names.names.clone());
+            let (steps, starts) = (tracer.objects.names.steps.all.clone(), &self.starts);
+            let named = std::mem::take(&mut tracer.named);
+            let known = Known { memory, layouts: &layouts, named: &named, names: &names, steps: &steps, starts };
+            waste(&known, &mut tracer.objects, None, &Control::default()).unwrap()
         })
     }
 

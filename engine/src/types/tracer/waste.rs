@@ -13,7 +13,9 @@ use super::counted::{arrays, CountedArray};
 use super::duplicates::{copies, is_captured, Copies, Same};
 use super::layouts::{Embedded, FlatType};
 use super::names::{NameForm, NONE};
+use super::objects::Objects;
 use super::rows::{Known, Pattern, Patterns};
+use super::unlisted::{unlisted, Unlisted};
 use crate::failure::{filled, push, Control, Pace, Result};
 use crate::pages::Present;
 use crate::types::facts::TypeId;
@@ -45,6 +47,8 @@ pub enum Reason {
     NodeOverhead,
     /// malloc's blocks are much larger than the objects in them.
     Rounding,
+    /// Objects are in one list alone, though they were in another one, too. Elements are those that are in both.
+    Unlisted,
 }
 
 /// What is reached in one way, and not needed for one reason.
@@ -62,6 +66,8 @@ pub struct Waste {
     /// Of duplicates the most frequent contents, and whether these are texts.
     pub frequent: Vec<Same>,
     pub is_text: bool,
+    /// Of what is unlisted the list that it is not in, and what keeps it apart.
+    pub unlisted: Option<Unlisted>,
 }
 
 /// Of several containers or blocks.
@@ -106,7 +112,7 @@ impl Sum {
 }
 
 /// What wastes most first. `present`: what is in memory, where that is known.
-pub fn waste(known: &Known, present: Option<&Present>, control: &Control) -> Result<Vec<Waste>> {
+pub fn waste(known: &Known, objects: &mut Objects, present: Option<&Present>, control: &Control) -> Result<Vec<Waste>> {
     let patterns = Patterns::new(known, control)?;
     let seen = filled(known.named.name.len().div_ceil(64), 0)?;
     let (steps, places, counted) = (Steps::default(), Places::default(), HashMap::new());
@@ -128,6 +134,9 @@ pub fn waste(known: &Known, present: Option<&Present>, control: &Control) -> Res
     visit.costs_of_blocks(&mut found, control)?;
     for each in copies(known, &visit.patterns, present, control)? {
         push(&mut found, visit.row_of_copies(each))?;
+    }
+    for each in unlisted(known, &visit.patterns, objects, present, control)? {
+        push(&mut found, visit.row_of_unlisted(each))?;
     }
     found.sort_by(|one, other| {
         (other.sum.unused(), &one.path, one.reason).cmp(&(one.sum.unused(), &other.path, other.reason))
@@ -553,6 +562,7 @@ impl Visit<'_> {
                         resident: self.present.map(|_| sum.resident),
                         frequent: Vec::new(),
                         is_text: false,
+                        unlisted: None,
                     },
                 )?;
             }
@@ -629,7 +639,23 @@ impl Visit<'_> {
             resident: self.present.map(|_| sum.resident),
             frequent: Vec::new(),
             is_text: false,
+            unlisted: None,
         })
+    }
+
+    fn row_of_unlisted(&self, each: Unlisted) -> Waste {
+        Waste {
+            reason: Reason::Unlisted,
+            path: each.path.clone(),
+            of: self.known.names[each.name as usize].text.clone(),
+            certain: each.certain,
+            total: each.total,
+            sum: each.sum,
+            resident: self.present.map(|_| each.sum.resident),
+            frequent: Vec::new(),
+            is_text: false,
+            unlisted: Some(each),
+        }
     }
 
     fn row_of_copies(&self, copies: Copies) -> Waste {
@@ -646,6 +672,7 @@ impl Visit<'_> {
             resident: self.present.map(|_| copies.sum.resident),
             frequent: copies.frequent,
             is_text: copies.is_text,
+            unlisted: None,
         }
     }
 }

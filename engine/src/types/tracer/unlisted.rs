@@ -1,0 +1,556 @@
+//! Objects that are still there and no longer listed: along one path many of a type are reached, along another few, and a
+//! member of theirs says the same.
+//!
+//! That a list has some objects of a type and another has all of them is no fault: an index may well be of some. It counts
+//! only where the program itself keeps them apart: a member has one value in all that both have, and another one in all
+//! the others.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::claims::Strength;
+use super::layouts::FlatType;
+use super::memory::Memory;
+use super::names::{At, Claimed, NameForm, Proof, NONE};
+use super::objects::Objects;
+use super::rows::{without_numbers, Known, Patterns};
+use super::waste::Sum;
+use crate::failure::{filled, push, Control, Pace, Result};
+use crate::pages::Present;
+use crate::types::facts::{Form, TypeId};
+
+/// Of a type there have to be so many.
+const FEWEST: usize = 64;
+/// So many pointers are looked at.
+const MOST_EDGES: usize = 1 << 24;
+/// So many paths lead to objects of a type, those with most first.
+const MOST_LISTS: usize = 12;
+/// In one of so many objects a member may say something else.
+const ALIKE: u64 = 100;
+/// One of so many of a list has to be reached otherwise for the two lists to be different.
+const DIFFERENT: usize = 50;
+/// Members that lead to the end of a list, or back.
+const BACKWARDS: [&str; 4] = ["prev", "last", "tail", "back"];
+/// So deep members are looked at.
+const DEEPEST: u32 = 4;
+const MOST_MEMBERS: usize = 64;
+
+/// Objects that one list has alone.
+#[derive(Clone, Debug)]
+pub struct Unlisted {
+    /// The list that still has them, and the one that does not.
+    pub path: String,
+    pub other: String,
+    /// The name of their type.
+    pub name: u32,
+    /// How many objects the first list has.
+    pub total: u64,
+    pub sum: Sum,
+    /// Of those that both have.
+    pub listed: u64,
+    /// What keeps them apart, its value in those that both have, and in the others.
+    pub member: String,
+    pub values: [u64; 2],
+    pub certain: bool,
+}
+
+/// A pointer of one object or variable to another object, by its class.
+#[derive(Clone, Copy)]
+struct Edge {
+    target: u32,
+    class: u32,
+    /// u32::MAX: a variable.
+    from: u32,
+}
+
+/// Pointers from blocks that are reached in one way, or from structs of one type, by one member, to objects of one type.
+struct Class {
+    pattern: u32,
+    step: Rc<str>,
+    /// From one object to another of its kind.
+    is_link: bool,
+}
+
+/// What blocks of a name are looked at by.
+struct Look {
+    layout: Rc<FlatType>,
+    front: u64,
+    is_array: bool,
+}
+
+struct Classes<'a> {
+    known: &'a Known<'a>,
+    patterns: &'a Patterns,
+    all: Vec<Class>,
+    /// By pattern, step, and name of what is led to.
+    numbers: HashMap<(u32, u16, u32), u32>,
+    by_text: HashMap<(bool, u32, Rc<str>, u32), u32>,
+    edges: Vec<Edge>,
+}
+
+impl Classes<'_> {
+    /// The name that counts of a block that may be unlisted; NONE: it may not.
+    fn name(&self, block: u32) -> u32 {
+        let block = block as usize;
+        let name = self.known.name(block);
+        let Some(own) = self.known.names.get(name as usize) else { return NONE };
+        let is_object =
+            own.form == NameForm::Object && own.words && self.known.named.level[block] <= Strength::Weak as u8;
+        if is_object {
+            name
+        } else {
+            NONE
+        }
+    }
+
+    fn take(&mut self, claimed: &Claimed, pattern: u32, from: u32, steps: &[Rc<str>]) -> Result<()> {
+        let name = self.name(claimed.block);
+        if name == NONE || self.edges.len() >= MOST_EDGES {
+            return Ok(());
+        }
+        let key = (pattern, claimed.step, name);
+        let class = match self.numbers.get(&key) {
+            Some(class) => *class,
+            None => {
+                let step: Rc<str> = without_numbers(&steps[claimed.step as usize]).into();
+                let holder = self.patterns.all[pattern as usize].name;
+                let is_link = holder == name;
+                // steps differ by numbers alone; a struct of the program's is the same wherever it is
+                let is_struct = self
+                    .known
+                    .names
+                    .get(holder as usize)
+                    .is_some_and(|holder| holder.form == NameForm::Object && holder.of.is_some_and(|of| of >= 0));
+                let text = (is_struct, if is_struct { holder } else { pattern }, step.clone(), name);
+                let class = match self.by_text.get(&text) {
+                    Some(class) => *class,
+                    None => {
+                        push(&mut self.all, Class { pattern, step, is_link })?;
+                        let class = self.all.len() as u32 - 1;
+                        self.by_text.try_reserve(1)?;
+                        self.by_text.insert(text, class);
+                        class
+                    }
+                };
+                self.numbers.try_reserve(1)?;
+                self.numbers.insert(key, class);
+                class
+            }
+        };
+        push(&mut self.edges, Edge { target: claimed.block, class, from })
+    }
+}
+
+/// Those of each type of which most are in one list alone.
+pub fn unlisted(
+    known: &Known,
+    patterns: &Patterns,
+    objects: &mut Objects,
+    present: Option<&Present>,
+    control: &Control,
+) -> Result<Vec<Unlisted>> {
+    let mut classes = Classes {
+        known,
+        patterns,
+        all: Vec::new(),
+        numbers: HashMap::new(),
+        by_text: HashMap::new(),
+        edges: Vec::new(),
+    };
+    gather(&mut classes, objects, control)?;
+    let Classes { all, mut edges, .. } = classes;
+    let name_of = |block: u32| known.name(block as usize);
+    edges.sort_unstable_by_key(|edge| (name_of(edge.target), edge.target, edge.class, edge.from));
+    let mut found = Vec::new();
+    let mut rest = &edges[..];
+    while let Some(name) = rest.first().map(|edge| name_of(edge.target)) {
+        let end = rest.partition_point(|edge| name_of(edge.target) <= name);
+        let (own, behind) = rest.split_at(end);
+        rest = behind;
+        control.advance(own.len() as u64)?;
+        if own.len() >= FEWEST {
+            if let Some(each) = of_type(known, patterns, &all, name, own, present, control)? {
+                push(&mut found, each)?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// All pointers of variables and typed blocks to objects, but those of the program's rules.
+fn gather(classes: &mut Classes, objects: &mut Objects, control: &Control) -> Result<()> {
+    let known = classes.known;
+    let mut found = Vec::new();
+    for (number, start) in known.starts.iter().enumerate() {
+        let (Some(place), Some(pattern)) = (start.place, classes.patterns.root_of(start)) else { continue };
+        let layout = known.layouts.of(start.of)?;
+        let at = At { parent: -1 - number as i32, ..At::proving(Proof::None) };
+        objects.scan(&layout, place, &At { plain: Strength::Exact, ..at }, 0, &mut found)?;
+        found.extend(objects.take_interior().into_iter().map(|inside| inside.claimed));
+        for claimed in found.drain(..) {
+            classes.take(&claimed, pattern, u32::MAX, &objects.names.steps.all)?;
+        }
+    }
+    let mut looks: Vec<Option<Option<Rc<Look>>>> = filled(known.names.len(), None)?;
+    let mut pace = Pace::new(control);
+    for block in 0..known.named.name.len() {
+        pace.step()?;
+        let name = known.name(block);
+        if name == NONE {
+            continue;
+        }
+        let look = match &looks[name as usize] {
+            Some(look) => look.clone(),
+            None => {
+                let own = &known.names[name as usize];
+                let is_known = matches!(own.form, NameForm::Object | NameForm::Array | NameForm::Tail);
+                let mut look = None;
+                if let Some(of) = own.of.filter(|_| own.words && is_known) {
+                    let layout = known.layouts.of(of)?;
+                    let (front, is_array) = (own.front, own.form == NameForm::Array);
+                    look = layout.leads_on().then(|| Rc::new(Look { layout, front, is_array }));
+                }
+                looks[name as usize] = Some(look.clone());
+                look
+            }
+        };
+        let Some(look) = look else { continue };
+        let place = known.memory.start(block as u32).wrapping_add(look.front);
+        let at = At { parent: block as i32, plain: Strength::Exact, ..At::proving(Proof::None) };
+        if look.is_array {
+            let count = u64::from(known.named.elements[block]);
+            objects.scan_array(&look.layout, place, count, &at, &mut found)?;
+        } else {
+            objects.scan(&look.layout, place, &at, 0, &mut found)?;
+        }
+        found.extend(objects.take_interior().into_iter().map(|inside| inside.claimed));
+        for claimed in found.drain(..) {
+            classes.take(&claimed, classes.patterns.of[block], block as u32, &objects.names.steps.all)?;
+        }
+    }
+    Ok(())
+}
+
+/// Objects that are reached along one path, by their places among those of the type.
+struct List {
+    class: u32,
+    members: Vec<bool>,
+    count: usize,
+}
+
+fn of_type(
+    known: &Known,
+    patterns: &Patterns,
+    classes: &[Class],
+    name: u32,
+    edges: &[Edge],
+    present: Option<&Present>,
+    control: &Control,
+) -> Result<Option<Unlisted>> {
+    let mut blocks: Vec<u32> = Vec::new();
+    for edge in edges {
+        if blocks.last() != Some(&edge.target) {
+            push(&mut blocks, edge.target)?;
+        }
+    }
+    if blocks.len() < FEWEST {
+        return Ok(None);
+    }
+    let place = |block: u32| blocks.binary_search(&block).ok();
+    let mut by_class: HashMap<u32, Vec<(u32, u32)>> = HashMap::new();
+    for edge in edges {
+        if let Some(at) = place(edge.target) {
+            push(by_class.entry(edge.class).or_default(), (at as u32, edge.from))?;
+        }
+    }
+    let mut of: Vec<(u32, Vec<(u32, u32)>)> = by_class.into_iter().collect();
+    of.sort_by_key(|(class, some)| (std::cmp::Reverse(some.len()), *class));
+    let (links, heads): (Vec<_>, Vec<_>) = of.into_iter().partition(|(class, _)| classes[*class as usize].is_link);
+    let mut lists = Vec::new();
+    for (class, some) in heads.into_iter().take(MOST_LISTS) {
+        let mut members = filled(blocks.len(), false)?;
+        some.iter().for_each(|(at, _)| members[*at as usize] = true);
+        push(&mut lists, List { class, members, count: 0 })?;
+    }
+    for (_, some) in links.into_iter().take(MOST_LISTS) {
+        follow(&mut lists, &some, &place, blocks.len(), control)?;
+    }
+    for list in &mut lists {
+        list.count = list.members.iter().filter(|is_member| **is_member).count();
+    }
+    lists.sort_by_key(|list| {
+        let step = &classes[list.class as usize].step;
+        let is_from_behind = BACKWARDS.iter().any(|word| step.ends_with(word));
+        (std::cmp::Reverse(list.count), is_from_behind, list.class)
+    });
+    let mut best: Option<(usize, usize, Split)> = None;
+    for (at, all) in lists.iter().enumerate() {
+        for (beside, few) in lists.iter().enumerate().skip(at + 1) {
+            control.advance(blocks.len() as u64)?;
+            let both = all.members.iter().zip(&few.members).filter(|(one, other)| **one && **other).count();
+            let alone = all.count - both;
+            // the first one has all that the second one has
+            let is_within = few.count >= 4 && (few.count - both) * DIFFERENT <= few.count;
+            if !is_within || alone < FEWEST / 2 || alone * 10 < all.count {
+                continue;
+            }
+            if best.as_ref().is_some_and(|(one, other, _)| lists[*one].count - lists[*other].count >= alone) {
+                continue;
+            }
+            if let Some(split) = split(known, name, &blocks, all, few)? {
+                best = Some((at, beside, split));
+            }
+        }
+    }
+    let Some((all, few, split)) = best else { return Ok(None) };
+    let (all, few) = (&lists[all], &lists[few]);
+    let text = |list: &List| -> Result<String> {
+        let class = &classes[list.class as usize];
+        let pattern = &patterns.all[class.pattern as usize];
+        let path = format!("{}{}", pattern.text, known.step(pattern, &class.step, None)?);
+        // a ring begins and ends in a struct of links
+        let whole = [".next", ".prev", "[]"].iter().find_map(|end| path.strip_suffix(end)).map(str::to_owned);
+        Ok(whole.unwrap_or(path))
+    };
+    let is_alone = |at: usize| all.members[at] && !few.members[at];
+    let mut sum = keep(known, name, &blocks, &is_alone, present)?;
+    let mut nodes: Vec<u32> = Vec::new();
+    for edge in edges.iter().filter(|edge| edge.class == all.class && edge.from != u32::MAX) {
+        if place(edge.target).is_some_and(is_alone) && is_node(known, edge.from)? {
+            push(&mut nodes, edge.from)?;
+        }
+    }
+    nodes.sort_unstable();
+    nodes.dedup();
+    sum.room += nodes.iter().map(|node| known.memory.size(*node)).sum::<u64>();
+    sum.number = (0..blocks.len()).filter(|at| is_alone(*at)).count() as u64;
+    let listed = all.count as u64 - sum.number;
+    sum.elements = listed;
+    let sample = (0..blocks.len()).find(|at| is_alone(*at)).map_or(0, |at| known.memory.start(blocks[at]));
+    sum.sample = sample;
+    let certain = blocks.iter().all(|block| known.named.level[*block as usize] <= Strength::Local as u8);
+    Ok(Some(Unlisted {
+        path: text(all)?,
+        other: text(few)?,
+        name,
+        total: all.count as u64,
+        sum,
+        listed,
+        member: split.member,
+        values: split.values,
+        certain,
+    }))
+}
+
+/// Whether a block is a node that a container has made for an element.
+fn is_node(known: &Known, block: u32) -> Result<bool> {
+    let name = known.names.get(known.name(block as usize) as usize);
+    let Some(of) = name.and_then(|name| name.of).filter(|of| *of < 0) else { return Ok(false) };
+    let facts = known.layouts.types.facts(of)?;
+    Ok(facts.fields.len() > 1 && facts.fields.iter().any(|field| field.name.is_empty()))
+}
+
+/// Adds what links lead to, to the list of which the most hangs on them.
+fn follow(
+    lists: &mut [List],
+    links: &[(u32, u32)],
+    place: &dyn Fn(u32) -> Option<usize>,
+    count: usize,
+    control: &Control,
+) -> Result<()> {
+    let mut next: Vec<(u32, u32)> = Vec::new();
+    for (to, from) in links {
+        if let Some(from) = place(*from) {
+            push(&mut next, (from as u32, *to))?;
+        }
+    }
+    next.sort_unstable();
+    let mut best: Option<(usize, usize, Vec<bool>)> = None;
+    for (number, list) in lists.iter().enumerate() {
+        control.advance(count as u64)?;
+        let mut members: Vec<bool> = filled(count, false)?;
+        members.copy_from_slice(&list.members);
+        let mut waiting: Vec<u32> = Vec::new();
+        for at in (0..count).filter(|at| list.members[*at]) {
+            push(&mut waiting, at as u32)?;
+        }
+        // those that lie in front of all others
+        let targets: Vec<u32> = next.iter().map(|(_, to)| *to).collect();
+        let heads = waiting.len();
+        let led = targets.iter().filter(|to| list.members[**to as usize]).count();
+        let mut more = 0;
+        while let Some(at) = waiting.pop() {
+            let first = next.partition_point(|(from, _)| *from < at);
+            for (_, to) in next[first..].iter().take_while(|(from, _)| *from == at) {
+                if !members[*to as usize] {
+                    members[*to as usize] = true;
+                    more += 1;
+                    push(&mut waiting, *to)?;
+                }
+            }
+        }
+        // the first ones of chains are not led to by these
+        if led * DIFFERENT <= heads.max(1) && best.as_ref().map_or(more > 0, |(most, ..)| more > *most) {
+            best = Some((more, number, members));
+        }
+    }
+    if let Some((more, number, members)) = best {
+        if more * 10 >= links.len() * 9 {
+            lists[number].members = members;
+        }
+    }
+    Ok(())
+}
+
+/// What keeps objects apart.
+struct Split {
+    member: String,
+    values: [u64; 2],
+}
+
+/// A number in an object.
+struct Member {
+    name: String,
+    offset: u64,
+    /// In bytes; of a bit-field those that it lies in.
+    size: u64,
+    shift: u64,
+    mask: u64,
+    /// A number tells less than a flag.
+    is_number: bool,
+}
+
+fn split(known: &Known, name: u32, blocks: &[u32], all: &List, few: &List) -> Result<Option<Split>> {
+    let own = &known.names[name as usize];
+    let Some(of) = own.of else { return Ok(None) };
+    let mut members = Vec::new();
+    add_members(known, of, own.front, "", DEEPEST, &mut members)?;
+    if let Some(counts) = known.layouts.of(of)?.counts {
+        // how many share a value tells nothing of the value
+        members.retain(|member| !counts.contains(&member.offset));
+    }
+    members.sort_by_key(|member| member.is_number);
+    let mut best: Option<Split> = None;
+    for member in members {
+        let mut seen = [(0u64, 0u64); 2];
+        let mut totals = [0u64; 2];
+        for (at, block) in blocks.iter().enumerate().filter(|(at, _)| all.members[*at]) {
+            let which = usize::from(!few.members[at]);
+            let Some(value) = member.value(known.memory, known.memory.start(*block)) else { continue };
+            totals[which] += 1;
+            // the most frequent value, where one has more than half
+            let (most, count) = &mut seen[which];
+            match () {
+                () if *count == 0 => (*most, *count) = (value, 1),
+                () if *most == value => *count += 1,
+                () => *count -= 1,
+            }
+            if totals[which] % 256 == 0 && *count * 2 < totals[which] {
+                break;
+            }
+        }
+        if seen[0].0 == seen[1].0 || totals.contains(&0) {
+            continue;
+        }
+        let mut others = [0u64; 2];
+        for (at, block) in blocks.iter().enumerate().filter(|(at, _)| all.members[*at]) {
+            let which = usize::from(!few.members[at]);
+            let value = member.value(known.memory, known.memory.start(*block));
+            others[which] += u64::from(value != Some(seen[which].0));
+        }
+        if (0..2).all(|which| others[which] * ALIKE <= totals[which]) {
+            let values = [seen[0].0, seen[1].0];
+            // what is 0 or 1 is a flag, whatever its type
+            if !member.is_number || values.iter().all(|value| *value <= 1) {
+                return Ok(Some(Split { member: member.name, values }));
+            }
+            best.get_or_insert(Split { member: member.name, values });
+        }
+    }
+    Ok(best)
+}
+
+impl Member {
+    fn value(&self, memory: &Memory, object: u64) -> Option<u64> {
+        let value = memory.number(object.wrapping_add(self.offset), self.size)?;
+        Some(value >> self.shift & self.mask)
+    }
+}
+
+fn add_members(known: &Known, of: TypeId, offset: u64, before: &str, deep: u32, to: &mut Vec<Member>) -> Result<()> {
+    let facts = known.layouts.types.facts(of)?;
+    if deep == 0 || facts.form != Form::Struct || known.layouts.container(of)?.is_some() {
+        return Ok(());
+    }
+    let called = |name: &str| match (before, name) {
+        ("", name) => name.to_owned(),
+        (before, "") => before.to_owned(),
+        (before, name) => format!("{before}.{name}"),
+    };
+    for bits in facts.bits.iter().filter(|bits| bits.size > 0 && bits.size < 8 && known.memory.is_little()) {
+        let (place, shift) = (offset.saturating_add(bits.offset / 8), bits.offset % 8);
+        let (name, mask) = (called(&bits.name), (1 << bits.size) - 1);
+        let size = if shift + bits.size > 8 { 2 } else { 1 };
+        if to.len() < MOST_MEMBERS {
+            push(to, Member { name, offset: place, size, shift, mask, is_number: false })?;
+        }
+    }
+    for field in &facts.fields {
+        let inner = known.layouts.types.facts(field.of)?;
+        let (place, name) = (offset.saturating_add(field.offset), called(&field.name));
+        let is_flag = matches!(inner.form, Form::Boolean | Form::Enum);
+        match inner.form {
+            Form::Struct => add_members(known, field.of, place, &name, deep - 1, to)?,
+            Form::Boolean | Form::Enum | Form::Integer if (1..=8).contains(&inner.size) && to.len() < MOST_MEMBERS => {
+                let member =
+                    Member { name, offset: place, size: inner.size, shift: 0, mask: u64::MAX, is_number: !is_flag };
+                push(to, member)?;
+            }
+            _ => (),
+        }
+    }
+    Ok(())
+}
+
+/// What these objects keep: their blocks, and all that is reached through them first.
+fn keep(
+    known: &Known,
+    name: u32,
+    blocks: &[u32],
+    is_meant: &dyn Fn(usize) -> bool,
+    present: Option<&Present>,
+) -> Result<Sum> {
+    const UNKNOWN: u8 = 0;
+    const NOT: u8 = 1;
+    const MEANT: u8 = 2;
+    let (named, memory) = (known.named, known.memory);
+    let mut state = filled(named.name.len(), UNKNOWN)?;
+    for (at, block) in blocks.iter().enumerate() {
+        state[*block as usize] = if is_meant(at) { MEANT } else { NOT };
+    }
+    let (mut sum, mut way) = (Sum::default(), Vec::new());
+    for block in 0..state.len() {
+        let mut at = block;
+        let told = loop {
+            if state[at] != UNKNOWN {
+                break state[at];
+            }
+            // others of their kind are not theirs
+            if known.name(at) == NONE || known.name(at) == name || way.len() > state.len() {
+                break NOT;
+            }
+            push(&mut way, at)?;
+            match usize::try_from(named.parent[at]) {
+                Ok(parent) => at = parent,
+                Err(_) => break NOT,
+            }
+        };
+        way.drain(..).for_each(|each| state[each] = told);
+        if state[block] == MEANT {
+            let (start, size) = (memory.start(block as u32), memory.size(block as u32));
+            sum.room += size;
+            sum.resident += present.map_or(0, |present| present.within(start, start.wrapping_add(size)));
+        }
+    }
+    Ok(sum)
+}
