@@ -11,6 +11,8 @@ use crate::types::facts::Form;
 
 /// A function may well have captured so much by value.
 const CAPTURED: u64 = 64;
+/// Numbers may be the same by chance.
+const BY_CHANCE: u64 = 48;
 /// So much is read at once.
 const PIECE: usize = 4096;
 /// The most frequent contents that are told.
@@ -168,7 +170,12 @@ fn contents(known: &Known, block: u32) -> Result<Option<Contents>> {
     if name.form == NameForm::Object && !memory.fits_about(block, facts.size) {
         return Ok(None);
     }
-    let least = if is_captured(&name.text) { CAPTURED } else { UNSHARED };
+    let is_text = matches!(facts.form, Form::Character) || &*facts.name == "u8";
+    let least = match () {
+        () if is_captured(&name.text) => CAPTURED,
+        () if is_text => UNSHARED,
+        () => BY_CHANCE,
+    };
     match name.form {
         NameForm::Array => {
             let elements = u64::from(known.named.elements[block as usize]);

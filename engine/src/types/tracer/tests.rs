@@ -892,6 +892,60 @@ fn room_that_growth_does_not_explain_is_wasted() {
 }
 
 #[test]
+fn objects_in_one_list_alone_are_told_where_a_member_keeps_them_apart() {
+    for is_kept_apart in [true, false] {
+        let mut program = Program::new();
+        let types = program.types.clone();
+        let item = types.structure("item", 40, &[("next", 0, program.int), ("closed", 8, program.int)]);
+        types.set(item, &[("next", 0, types.to(item)), ("closed", 8, program.int), ("number", 16, program.long)]);
+        let mut items = Vec::new();
+        for number in 0..200u64 {
+            // those that are in both are not closed
+            let closed = if is_kept_apart { u64::from(number >= 20) } else { number % 2 };
+            items.push(program.malloc(40, &[0, closed, number, 1]));
+        }
+        // a chain, and an array of some of it
+        for pair in items.windows(2) {
+            program.heap.put(pair[0], &[pair[1]]);
+        }
+        let some = program.malloc(8 * 20, &items[..20]);
+        program.variable("all", types.to(item), &[items[0]]);
+        program.variable("open", types.to(types.to(item)), &[some]);
+        let rows = program.waste();
+        let unlisted: Vec<_> = rows.iter().filter(|row| row.reason == Reason::Unlisted).collect();
+        assert_eq!(unlisted.len(), usize::from(is_kept_apart));
+        for row in unlisted {
+            let each = row.unlisted.as_ref().unwrap();
+            assert_eq!((&*row.path, &*each.other, &*each.member, each.values), ("all", "open", "closed", [0, 1]));
+            assert_eq!((row.total, row.sum.number, row.sum.elements, row.sum.room), (200, 180, 20, 180 * 48));
+        }
+    }
+}
+
+#[test]
+fn equal_contents_are_counted_by_the_way_to_them() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let item = types.structure("item", 120, &[("next", 0, types.to(program.long)), ("number", 8, program.long)]);
+    let mut items = Vec::new();
+    for number in 0..100u64 {
+        // three different contents, one of them twice, and one of zeros
+        let first = [7, 8, 8, 0][number.min(3) as usize] + if number > 3 { 9 } else { 0 };
+        items.push(program.malloc(120, &[0, first, if number == 3 { 0 } else { 5 }]));
+    }
+    let index = program.malloc(8 * 100, &items);
+    program.variable("index", types.to(types.to(item)), &[index]);
+    let rows = program.waste();
+    let copies: Vec<_> = rows.iter().filter(|row| row.reason == Reason::Duplicates).collect();
+    assert_eq!(copies.len(), 1, "{rows:?}");
+    let sum = &copies[0].sum;
+    assert_eq!((&*copies[0].path, copies[0].total, sum.number, sum.elements), ("index[]", 100, 96, 2));
+    assert_eq!((sum.used, sum.room), (2 * 128, 98 * 128));
+    let numbers: Vec<u64> = copies[0].frequent.iter().map(|same| same.number).collect();
+    assert_eq!(numbers, [96, 2]);
+}
+
+#[test]
 fn arrays_whose_elements_are_counted_beside_them() {
     let mut program = Program::new();
     let types = program.types.clone();
