@@ -62,7 +62,8 @@ fn mapped() -> Mapped {
         let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).expect("a number"));
         let path = &line[line.find(" /").expect("a path") + 1..];
         match found.last_mut() {
-            Some(last) if last.0 == path && last.2 == start => last.2 = end,
+            // the linker may leave a page out between two segments
+            Some(last) if last.0 == path => last.2 = end,
             _ => found.push((path.into(), start, end)),
         }
     }
