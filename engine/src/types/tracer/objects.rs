@@ -570,7 +570,11 @@ impl<'a> Objects<'a> {
         }
         // a pointer to a larger block proves nothing: what extends T in C links to others that do
         let right = self.right_elements(layout, place, count, Proof::Starts)?.unwrap_or(0);
-        Ok(right > PROOFS || (counted && right > 0))
+        if right > PROOFS || (counted && right > 0) {
+            return Ok(true);
+        }
+        // arrays in the elements of an array are larger than one object
+        Ok(counted && self.right_elements(layout, place, count, Proof::Any)?.unwrap_or(0) > PROOFS)
     }
 
     /// In how many elements beyond the first a pointer is right; None where one is wrong.
