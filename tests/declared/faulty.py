@@ -37,11 +37,12 @@ SERVICES = ROOT / "fixtures" / "build" / "faults"
 
 
 @contextmanager
-def serving(name: str) -> Iterator[Service]:
+def serving(name: str, *words: str) -> Iterator[Service]:
+    """`words`: "mended" runs it without its fault."""
     program = SERVICES / name
     if not program.exists():
         give_up(f"{program.relative_to(ROOT)} is not built: make -C fixtures faults")
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             said = json.loads(_line(process))
             yield Service(Live(process.pid, program), said["reason"], said["bytes"], said["type"])

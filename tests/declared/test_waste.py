@@ -98,6 +98,13 @@ def test_a_service_without_a_fault_is_accused_of_nothing(name: str, level: str) 
         agrees(asked(SHELL, service.image), ())
 
 
+# its buffers are as large as one request needs, and empty between two
+@pytest.mark.parametrize("name", full_after(3, sorted(FAULTY.keys() - {"uploads"})))
+def test_a_service_without_its_fault_is_accused_of_nothing(name: str) -> None:
+    with serving(f"{name}.O2", "mended") as service:
+        agrees(asked(SHELL, service.image), ())
+
+
 def test_equal_texts_are_shown_on_the_users_own_screen_alone() -> None:
     with serving("catalog.O2") as service:
         commands = ["waste", "waste --json", "waste --json --with-values"]

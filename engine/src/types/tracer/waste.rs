@@ -542,10 +542,11 @@ impl Visit<'_> {
         }
         for (number, (sum, content)) in (0..).zip(sums) {
             let Some(content) = content else { continue };
-            // a header of malloc's that is a small part of the block is the price of any block
+            // a header, and a word more, are the price of any block
+            const PRICE: u64 = 16;
             let is_much = match content.reason {
                 Reason::NodeOverhead => sum.room > content.times.saturating_mul(sum.used),
-                _ => sum.unused().saturating_mul(4) > sum.room,
+                _ => sum.unused().saturating_mul(4) > sum.room && sum.unused() > (PRICE + 1) * sum.number,
             };
             let pattern: &Pattern = &self.patterns.all[number as usize];
             if is_much && sum.unused() >= WORTH {
