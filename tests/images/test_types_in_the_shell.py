@@ -142,8 +142,8 @@ def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
     assert isinstance(target, ShellTarget)
     types = TypesByEngine(target, (), most=1000)
     assert types.unread
-    assert types.by_name("thing") is None
-    assert types_of(subject, declared=True).by_name("thing") is not None
+    assert not types.named("thing")
+    assert types_of(subject, declared=True).named("thing")
     assert ShellDoor(str(subject.pid), How("none", declared=False)).target().types is None
     assert ShellDoor(str(subject.pid), How("none", symbols=False)).target().types is None
 
@@ -194,7 +194,7 @@ def test_no_process_is_held_for_it(subject: Subject) -> None:
         door.release()
         with ShellTarget(target.image, *target.symbols_from) as copy:
             assert copy.types is not None
-            assert copy.types.by_name("thing") is not None
+            assert copy.types.named("thing")
 
 
 def test_nothing_is_kept_of_one_look_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

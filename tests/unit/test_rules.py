@@ -52,9 +52,8 @@ class DeclaredTypes:
     def facts(self, type: int) -> TypeFacts:
         return self.all[type]
 
-    def by_name(self, name: str) -> Optional[int]:
-        found = [at for at, each in enumerate(self.all) if each.name == name and each.form == "struct"]
-        return found[0] if len(found) == 1 else None
+    def named(self, name: str, beside: Optional[int] = None) -> Sequence[int]:
+        return [at for at, each in enumerate(self.all) if each.name == name and each.form == "struct"]
 
     def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
         return {}

@@ -164,9 +164,9 @@ class TypeSource(Protocol):
         """Returns facts of a type. A forward declaration is completed from any module that has the type by this
         name."""
 
-    def by_name(self, name: str) -> Optional[int]:
-        """Finds a struct, union or enum, spelled as symbols and RTTI spell it. None if there is none, or two modules
-        have different ones."""
+    def named(self, name: str, beside: Optional[int] = None) -> Sequence[int]:
+        """Finds the structs, unions and enums of a name, spelled as symbols and RTTI spell it. If several source files
+        have one of their own, only those of the file with the type `beside` count."""
 
     def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
         """Returns all named structs of all modules, or of the program's own file: slow. For questions that need all of

@@ -172,8 +172,12 @@ class TypesByEngine:
             self._facts[type] = read_facts(answer) if answer is not None else TypeFacts("", "other", 0)
         return self._facts[type]
 
-    def by_name(self, name: str) -> Optional[int]:
-        return self._engine.ask("by_name", name).option() if self._engine is not None else None
+    def named(self, name: str, beside: Optional[int] = None) -> Sequence[int]:
+        answer = self._engine.ask("named", name, NOTHING if beside is None else beside) if self._engine else None
+        found = list[int]()
+        while answer is not None and answer.has_more:
+            found.append(answer.number())
+        return found
 
     def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
         answer = self._engine.ask("structs", int(of_program)) if self._engine is not None else None

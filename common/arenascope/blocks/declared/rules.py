@@ -225,15 +225,29 @@ class ProgramRules:
 
     def _add(self, rule: Rule) -> Optional[Unread]:
         try:
-            holder = self._type(rule.holder)
-            place = self._member(holder, rule.member)
+            holder, place = self._holder(rule)
             if rule.kind == "lies in":
-                self.inside.setdefault(self._type(rule.target), []).append(MemberRule(rule, holder, place.offset))
+                target = self._type(rule.target, beside=holder)
+                self.inside.setdefault(target, []).append(MemberRule(rule, holder, place.offset))
             else:
                 self.pointers.setdefault(rule.label, []).append(self._pointer(rule, holder, place))
         except LookupError as error:
             return Unread(rule.line, str(error.args[0]))
         return None
+
+    def _holder(self, rule: Rule) -> tuple[int, StructField]:
+        """Of several types of that name the one that has the member."""
+        found, wrong = list[tuple[int, StructField]](), LookupError(f"this program has no type {rule.holder}")
+        for type in self._types.named(rule.holder):
+            try:
+                found.append((type, self._member(type, rule.member)))
+            except LookupError as error:
+                wrong = error
+        if not found:
+            raise wrong
+        if len(found) > 1:
+            raise LookupError(f"this program has several types {rule.holder} with {rule.member}")
+        return found[0]
 
     def _pointer(self, rule: Rule, holder: int, place: StructField) -> PointerRule:
         facts = self._types.facts(place.type)
@@ -247,28 +261,29 @@ class ProgramRules:
             raise LookupError(f"{rule.label} is an array: no member beside it tells what all of them lead to")
         found = PointerRule(rule, place.offset, None, tags=tags)
         if rule.target not in CHARACTERS:
-            found = self._pointed(found, rule.target)
+            found = self._pointed(found, rule.target, holder)
         told = [each for each in rule.conditions if each.of_target]
         if told and (found.target is None or found.is_array):
             raise LookupError(f"{rule.target} has no members for a condition")
         return found._replace(told=[self._tag(found.target, each) for each in told if found.target is not None])
 
-    def _pointed(self, found: PointerRule, name: str) -> PointerRule:
+    def _pointed(self, found: PointerRule, name: str, holder: int) -> PointerRule:
         if name.endswith(AND_MORE):
-            return found._replace(target=self._type(name[: -len(AND_MORE)]), and_more=True)
+            return found._replace(target=self._type(name[: -len(AND_MORE)], holder), and_more=True)
         if name.endswith("[]"):
-            return found._replace(target=self._type(name[:-2]), is_array=True)
+            return found._replace(target=self._type(name[:-2], holder), is_array=True)
         within = split(name)
-        if within is None or self._types.by_name(name) is not None:
-            return found._replace(target=self._type(name))
-        whole = self._type(within[0])
+        if within is None or self._types.named(name):
+            return found._replace(target=self._type(name, holder))
+        whole = self._type(within[0], holder)
         return found._replace(target=whole, back=self._member(whole, within[1]).offset)
 
-    def _type(self, name: str) -> int:
-        found = self._types.by_name(name.strip())
-        if found is None or not self._types.facts(found).size:
-            raise LookupError(f"this program has no type {name}, or several")
-        return found
+    def _type(self, name: str, beside: int) -> int:
+        """Of several types of that name the one that the source file with `beside` has."""
+        found = [each for each in self._types.named(name.strip(), beside) if self._types.facts(each).size]
+        if len(found) != 1:
+            raise LookupError(f"this program has {'several types' if found else 'no type'} {name}")
+        return found[0]
 
     def _member(self, type: int, path: str) -> StructField:
         """By the names on the way. LookupError where the type has none of that name, or the way leads through a type

@@ -43,8 +43,8 @@ class TypeTable:
         """Those that were met until now."""
         return iter([(type, self.facts(type)) for type in dict.fromkeys([*self._facts, *self.met])])
 
-    def by_name(self, name: str) -> Optional[int]:
-        return self._source.by_name(name)
+    def named(self, name: str, beside: Optional[int] = None) -> Sequence[int]:
+        return self._source.named(name, beside)
 
     def key(self, type: int) -> Optional[StructField]:
         """Of what a container made up: where it has its element's key."""

@@ -71,8 +71,8 @@ class RefDetails:
         types, own = named.types, named.name_of(ref.block)
         if own is None or own.type is None or own.form not in ("object", "array"):
             # a class that a vtable tells
-            whole = types.by_name(name)
-            return member_at(types.facts, whole, ref.offset, in_unions=False) or None if whole is not None else None
+            whole = types.named(name)
+            return member_at(types.facts, whole[0], ref.offset, in_unions=False) or None if len(whole) == 1 else None
         facts, within = types.facts, ref.offset - own.front
         if within < 0:
             return None

@@ -206,12 +206,18 @@ pub unsafe extern "C" fn arenascope_types_facts(program: &Program, of: i64, to: 
     answered(to, |answer| answer.facts(&*program.facts(number(of)?)?))
 }
 
-/// The numbers of types: that of this name, or none.
+/// The numbers of the types of this name; `beside`: a type, or NONE.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_types_by_name(program: &Program, name: &Table, to: &mut [Given; 2]) -> i32 {
+pub unsafe extern "C" fn arenascope_types_named(
+    program: &Program,
+    name: &Table,
+    beside: i64,
+    to: &mut [Given; 2],
+) -> i32 {
     answered(to, |answer| {
         let name = std::str::from_utf8(name.of()).map_err(|_| Failure::BadInput)?;
-        answer.option(program.by_name(name)?.map(i64::from))
+        let beside = if beside == NONE { None } else { Some(number(beside)?) };
+        program.named(name, beside).iter().try_for_each(|of| answer.number(i64::from(*of)))
     })
 }
 

@@ -429,6 +429,25 @@ impl Program {
         }
     }
 
+    /// The types of this name. Several: each of them is another file's own.
+    fn all_named(&self, name: &str) -> Vec<TypeId> {
+        let mut found = Vec::new();
+        self.definitions(name, |die| found.extend(self.is_own_name(die).then(|| self.number(Some(die)))));
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// The types of this name; where there are several, those that the source file with the type `beside` has.
+    pub fn named(&self, name: &str, beside: Option<TypeId>) -> Vec<TypeId> {
+        let found = self.all_named(name);
+        let body = beside.and_then(|of| Some(self.known.borrow().get(usize::try_from(of).ok()?)?.body));
+        let (Some(Body::Entry(die)), true) = (body, found.len() > 1) else { return found };
+        let unit = self.structs_of_unit(die.unit, 1, u64::MAX);
+        let own: Vec<TypeId> = unit.into_iter().map(|die| self.number(Some(die))).collect();
+        found.into_iter().filter(|of| own.contains(of)).collect()
+    }
+
     /// The built-in type of this name.
     pub(super) fn base_named(&self, name: &str) -> Option<TypeId> {
         let mut all = self.indexes.iter().flat_map(|index| with_path(&index.definitions, BASE));
@@ -500,13 +519,8 @@ impl TypeSource for Program {
         }
         // what is asked for its own sake while it is looked for has no answer yet
         self.by_name.borrow_mut().insert(name.to_owned(), None);
-        let mut found = HashSet::new();
-        self.definitions(name, |die| {
-            if self.is_own_name(die) {
-                found.insert(self.number(Some(die)));
-            }
-        });
-        let number = if found.len() == 1 { found.into_iter().next() } else { None };
+        let found = self.all_named(name);
+        let number = found.first().copied().filter(|_| found.len() == 1);
         self.by_name.borrow_mut().insert(name.to_owned(), number);
         Ok(number)
     }
