@@ -78,7 +78,7 @@ UNTYPED = {"void", "char", "char[]", "unsigned char[]"}
 """What a block may be called besides, where it is named by the member which points to it."""
 STRING = re.compile(r"std::(?:__cxx11::)?basic_string<(\w+),.*>::")
 """A method that calls the allocator out of sight: in libstdc++, which has no debug information."""
-LIBRARYS_OWN = {"__new_exitfn", "__cxa_thread_atexit_impl", "_IO_file_doallocate"}
+LIBRARYS_OWN = {"__new_exitfn", "__cxa_thread_atexit_impl", "_IO_file_doallocate", "__fopen_internal"}
 """libc's functions that make blocks for itself, whoever calls them."""
 
 
