@@ -18,10 +18,14 @@ pub enum Strength {
     Exact,
     /// An array that its pointers prove.
     Array,
+    /// An element of a list that leads from member to member, which was looked at as a whole.
+    Listed,
     /// The same by a local variable, which may not be set yet.
     Local,
     /// The same by a rule of the user's.
     Rule,
+    /// What the block holds, and how large it is, where the pointer tells no type, or another one.
+    Words,
     /// All else that names a type.
     Weak,
     /// A member that tells no type.

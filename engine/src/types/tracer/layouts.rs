@@ -86,6 +86,8 @@ pub struct Slot {
     pub is_void: bool,
     /// Rules of the user's say what it leads to.
     pub is_ruled: bool,
+    /// It leads to the kind of struct that it lies in, and this is a member of the object: where that lies.
+    pub link: Option<u64>,
     /// Of all slots and containers, so that something can be noted of each.
     pub number: u32,
 }
@@ -155,6 +157,8 @@ pub struct FlatType {
     /// Numbers that may be the binary logarithm of such a count, characters among them.
     pub powers: Vec<Number>,
     pub bits: Vec<Bits>,
+    /// Where pointers to functions are.
+    pub functions: Vec<u64>,
     /// An array of unknown length at the end (T[]): its element's type, and its offset.
     pub flexible: Option<(TypeId, u64)>,
     pub flexible_label: Rc<str>,
@@ -176,6 +180,7 @@ impl FlatType {
             numbers: Vec::new(),
             powers: Vec::new(),
             bits: Vec::new(),
+            functions: Vec::new(),
             flexible: None,
             flexible_label: "".into(),
             counts: None,
@@ -184,6 +189,11 @@ impl FlatType {
 
     pub fn leads_on(&self) -> bool {
         self.parts() > 0 || self.flexible.is_some()
+    }
+
+    /// Whether it leads to its own kind, as a list's members do.
+    pub fn is_link(&self) -> bool {
+        self.slots.iter().any(|slot| slot.target == Some(self.of))
     }
 
     pub fn parts(&self) -> usize {
@@ -203,6 +213,7 @@ pub struct TypeTable {
     met: RefCell<Vec<TypeId>>,
     made: RefCell<HashMap<MadeUp, TypeId>>,
     shortened: RefCell<HashMap<TypeId, Option<TypeId>>>,
+    beginnings: RefCell<HashMap<TypeId, Rc<[(TypeId, u64)]>>>,
     keys: RefCell<HashMap<TypeId, Field>>,
     names: RefCell<HashMap<Box<str>, Option<TypeId>>>,
 }
@@ -217,6 +228,7 @@ impl TypeTable {
             met: RefCell::default(),
             made: RefCell::default(),
             shortened: RefCell::default(),
+            beginnings: RefCell::default(),
             keys: RefCell::default(),
             names: RefCell::default(),
         }
@@ -339,6 +351,63 @@ impl TypeTable {
         Ok(found)
     }
 
+    /// The smaller structs of C that begin with the same members, two or more, by which pointers lead on; with their sizes.
+    pub fn beginnings(&self, of: TypeId) -> Result<Rc<[(TypeId, u64)]>> {
+        if let Some(known) = self.beginnings.borrow().get(&of) {
+            return Ok(known.clone());
+        }
+        let facts = self.facts(of)?;
+        let mut found = Vec::new();
+        if (facts.form, facts.language) == (Form::Struct, Language::C) {
+            for (each, size) in self.source.structs(false)? {
+                if size < facts.size && size > 0 && self.leads_alike(of, each)? {
+                    push(&mut found, (each, size))?;
+                }
+            }
+        }
+        let found: Rc<[_]> = found.into();
+        self.beginnings.borrow_mut().insert(of, found.clone());
+        Ok(found)
+    }
+
+    /// Whether two structs begin with the same members, and these have pointers.
+    fn leads_alike(&self, of: TypeId, other: TypeId) -> Result<bool> {
+        let same = self.same_members(of, &[other])?;
+        let mut leads = false;
+        for field in &same {
+            leads |= self.facts(field.of)?.form == Form::Pointer;
+        }
+        Ok(leads && same.len() > 1)
+    }
+
+    /// The members with which all of some structs begin.
+    fn same_members(&self, of: TypeId, others: &[TypeId]) -> Result<Vec<Field>> {
+        let mut same = self.facts(of)?.fields.clone();
+        for other in others {
+            let other = self.facts(*other)?;
+            let count = same.iter().zip(&other.fields).take_while(|(one, other)| one == other).count();
+            same.truncate(count);
+        }
+        Ok(same)
+    }
+
+    /// In place of several structs that begin alike: the members that all of them have.
+    pub fn either(&self, of: TypeId, several: &[TypeId]) -> Result<TypeId> {
+        let fields = self.same_members(of, several)?;
+        let mut names = Vec::new();
+        for each in several {
+            push(&mut names, self.facts(*each)?.name.clone())?;
+        }
+        names.sort_unstable();
+        let mut size = 0;
+        for field in &fields {
+            size = size.max(field.offset.saturating_add(self.facts(field.of)?.size));
+        }
+        let language = self.facts(of)?.language;
+        let facts = Facts { fields, language, ..Facts::new(&names.join(" or "), Form::Struct, size) };
+        self.make(facts, Some(of))
+    }
+
     /// The type of the characters that a member has: an array of them, or a union with one.
     fn character(&self, of: TypeId) -> Result<Option<TypeId>> {
         let facts = self.facts(of)?;
@@ -418,6 +487,8 @@ struct Place {
     depth: u32,
     /// What Slot.member begins with.
     label: Rc<str>,
+    /// The innermost member that is a struct, and where it lies.
+    inside: Option<(TypeId, u64)>,
 }
 
 impl Place {
@@ -426,7 +497,9 @@ impl Place {
         let add = |to: &Rc<str>| if is_named { format!("{to}.{}", field.name).into() } else { to.clone() };
         let begins = facts.form == Form::Struct && !facts.name.is_empty() && !field.is_base;
         let label = if begins { facts.name.clone() } else { add(&self.label) };
-        Place { offset: self.offset.saturating_add(field.offset), step: add(&self.step), depth: self.depth + 1, label }
+        let offset = self.offset.saturating_add(field.offset);
+        let inside = if facts.form == Form::Struct { Some((field.of, offset)) } else { self.inside };
+        Place { offset, step: add(&self.step), depth: self.depth + 1, label, inside }
     }
 
     /// The same of a member of `whole`, which may have no step of its own.
@@ -481,7 +554,7 @@ impl Layouts {
         self.known.borrow_mut().insert(of, None);
         let mut layout = FlatType::new(of, &*self.types.facts(of)?);
         let left = self.members_left.replace(MOST_MEMBERS);
-        let at = Place { offset: 0, step: "".into(), depth, label: layout.name.clone() };
+        let at = Place { offset: 0, step: "".into(), depth, label: layout.name.clone(), inside: None };
         self.put(&mut layout, of, &at)?;
         let template = layout.name.split('<').next().unwrap_or_default();
         if COUNTED_IN_RUST.contains(&template) {
@@ -519,7 +592,10 @@ impl Layouts {
             return Ok(());
         }
         match facts.form {
-            Form::Pointer | Form::Reference => layout.slots.extend(self.slot(&facts, at)?),
+            Form::Pointer | Form::Reference => match self.slot(&facts, at)? {
+                Some(slot) => layout.slots.push(slot),
+                None => layout.functions.push(at.offset),
+            },
             Form::Integer | Form::Character => {
                 let number = Number { offset: at.offset, size: facts.size };
                 layout.powers.push(number);
@@ -586,7 +662,8 @@ impl Layouts {
         for number in 0..length {
             let offset = at.offset.saturating_add(number.saturating_mul(element.size));
             let step = format!("{}[{number}]", at.step).into();
-            self.put(layout, target, &Place { offset, step, depth: at.depth + 1, label: label.clone() })?;
+            let inside = if inner.form == Form::Struct { Some((target, offset)) } else { at.inside };
+            self.put(layout, target, &Place { offset, step, depth: at.depth + 1, label: label.clone(), inside })?;
         }
         Ok(())
     }
@@ -632,6 +709,7 @@ impl Layouts {
             member: at.label.clone(),
             is_void: facts.target.is_none(),
             is_ruled: self.ruled.contains(&*at.label),
+            link: at.inside.filter(|(of, _)| Some(*of) == facts.target).map(|(_, offset)| offset),
             number: self.next_number(),
         }))
     }

@@ -42,6 +42,7 @@ pub fn pointer_of(layouts: &Layouts, layout: &FlatType) -> Option<Slot> {
         member: "".into(),
         is_void: false,
         is_ruled: false,
+        link: None,
         number: layouts.next_number(),
     })
 }

@@ -45,7 +45,7 @@ pub struct BlockName {
     /// "Session", "Session[]", "Session and a tail", "one of Shape", "void at dictEntry.v.val".
     pub text: Rc<str>,
     pub form: NameForm,
-    /// Of one element, where it is an array; None: not known.
+    /// Of one element, where it is an array, or of a text's characters; None: not known.
     pub of: Option<TypeId>,
     /// So many bytes lie before the (first) object.
     pub front: u64,
@@ -307,6 +307,12 @@ impl Names {
         Ok(number)
     }
 
+    /// What may be of several types, which begin alike.
+    pub fn one_of(&mut self, of: TypeId) -> Result<u32> {
+        let text: Rc<str> = self.layouts.types.text(Some(of))?.into();
+        self.number(BlockName { label: text.clone(), text, form: NameForm::Union, of: Some(of), front: 0, words: true })
+    }
+
     pub fn one_of_a_union(&mut self, of: TypeId) -> Result<u32> {
         let object = self.object(of)?;
         let BlockName { text, of, label, .. } = self.names[object as usize].clone();
@@ -335,8 +341,15 @@ impl Names {
             Target::Numbers | Target::Pointers => format!("{}[] of {label}", self.layouts.types.text(slot.target)?),
             Target::Object | Target::Anything => format!("void at {label}"),
         };
-        let (text, form) = (text.into(), NameForm::Field);
-        self.number(BlockName { text, form, of: None, front: 0, words: false, label: "".into() })
+        let of = slot.target.filter(|_| to == Target::Text);
+        self.number(BlockName {
+            text: text.into(),
+            form: NameForm::Field,
+            of,
+            front: 0,
+            words: false,
+            label: "".into(),
+        })
     }
 
     /// What a container claims. `label`: of what has the container.
@@ -414,6 +427,8 @@ pub enum Proof {
     Starts,
     /// Whatever leads to blocks' starts.
     Any,
+    /// Pointers into blocks, to members that lead to their own kind.
+    Links,
 }
 
 /// Where words are looked at, and what they are called.
@@ -432,11 +447,23 @@ pub struct At {
     pub may_be_unset: bool,
     /// Only what proves a type is looked for, at this object alone.
     pub proof: Proof,
+    /// The bytes of the object that prove nothing: those by which a list led there.
+    pub known: (u64, u64),
 }
 
 impl At {
     pub fn proving(proof: Proof) -> At {
         let (level, plain) = (Strength::Container, Strength::Exact);
-        At { parent: NOBODY, level, plain, label: 0, prefix: 0, number: UNNUMBERED, may_be_unset: false, proof }
+        At {
+            parent: NOBODY,
+            level,
+            plain,
+            label: 0,
+            prefix: 0,
+            number: UNNUMBERED,
+            may_be_unset: false,
+            proof,
+            known: (0, 0),
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::names::{At, Claimed, Names, Proof, NONE, UNNUMBERED};
 use super::rules::Rules;
 use crate::failure::{filled, push, Control, Result};
-use crate::types::facts::TypeId;
+use crate::types::facts::{Language, TypeId};
 
 /// So often what a container holds inline may hold such a container.
 const DEEPEST: u32 = 16;
@@ -62,9 +62,15 @@ pub struct Objects<'a> {
     pub(super) ruled: HashMap<(u32, u32), Rc<Slot>>,
     /// Containers that did not prove themselves, by type.
     pub damaged: HashMap<Rc<str>, u64>,
-    /// The first pointer to each place within a block, in the order in which they were met.
+    /// A holder's first pointer to each place within a block, in the order in which they were met.
     pub interior: Vec<Interior>,
-    inside: HashSet<(u32, u64)>,
+    inside: HashSet<(i32, u32, u64)>,
+    /// A bit for each block that is in a list which was decided; empty: none is.
+    listed: Vec<u64>,
+    /// Blocks that were named by a member further on.
+    pub enclosing: Vec<u32>,
+    /// Types of which links were found to lead to the same type.
+    pub lists: HashSet<TypeId>,
     low: u64,
     high: u64,
     control: &'a Control,
@@ -102,6 +108,9 @@ impl<'a> Objects<'a> {
             damaged: HashMap::new(),
             interior: Vec::new(),
             inside: HashSet::new(),
+            listed: Vec::new(),
+            enclosing: Vec::new(),
+            lists: HashSet::new(),
             low: blocks.starts.first().copied().unwrap_or(1),
             high,
             control,
@@ -119,6 +128,9 @@ impl<'a> Objects<'a> {
         self.damaged.clear();
         self.interior.clear();
         self.inside.clear();
+        self.listed.clear();
+        self.enclosing.clear();
+        self.lists.clear();
         self.against.iter_mut().for_each(HashSet::clear);
     }
 
@@ -126,6 +138,19 @@ impl<'a> Objects<'a> {
     pub fn take_interior(&mut self) -> Vec<Interior> {
         self.inside.clear();
         std::mem::take(&mut self.interior)
+    }
+
+    pub(super) fn is_listed(&self, block: i32) -> bool {
+        usize::try_from(block)
+            .is_ok_and(|block| self.listed.get(block / 64).is_some_and(|bits| bits >> (block % 64) & 1 == 1))
+    }
+
+    pub(super) fn note_listed(&mut self, block: u32) -> Result<()> {
+        if self.listed.is_empty() {
+            self.listed = filled(self.memory.blocks.len().div_ceil(64), 0)?;
+        }
+        self.listed[block as usize / 64] |= 1 << (block % 64);
+        Ok(())
     }
 
     fn step(&mut self) -> Result<()> {
@@ -155,6 +180,9 @@ impl<'a> Objects<'a> {
         }
         let mut bad = 0;
         for slot in &layout.slots {
+            if depth == 0 && at.known.0 <= slot.offset && slot.offset < at.known.1 {
+                continue;
+            }
             let value = self.memory.word(place.wrapping_add(slot.offset)).unwrap_or(0);
             bad += self.word(slot, value, at, layout, Some(place), found)?;
             if bad > 0 && at.proof != Proof::None {
@@ -166,6 +194,12 @@ impl<'a> Objects<'a> {
                 let value = self.memory.number(place.wrapping_add(bits.offset), bits.size).unwrap_or(0);
                 if value & !bits.mask != 0 {
                     return Ok(bad + 1);
+                }
+            }
+            for offset in &layout.functions {
+                bad += self.function(place.wrapping_add(*offset), at, found)?;
+                if bad > 0 {
+                    return Ok(bad);
                 }
             }
         }
@@ -192,6 +226,18 @@ impl<'a> Objects<'a> {
             }
         }
         Ok(bad)
+    }
+
+    /// Adds something where a pointer to a function leads to one; 1 where it cannot be such a pointer.
+    fn function(&mut self, place: u64, at: &At, found: &mut Vec<Claimed>) -> Result<u64> {
+        let value = self.memory.word(place).unwrap_or(0);
+        if self.memory.at(value).is_some() || self.memory.leads_nowhere(value, false) {
+            return Ok(1);
+        }
+        if value != 0 && self.memory.symbol(value).is_some() {
+            push(found, claimed(Strength::Field, 0, NONE, at, 0, 0, false))?;
+        }
+        Ok(0)
     }
 
     /// Adds what a word claims; 1 where it contradicts its type. `place`: where the object is that has it.
@@ -367,7 +413,12 @@ impl<'a> Objects<'a> {
                     }
                 }
             }
-            _ => self.field(block, slot, slot.to, at)?,
+            _ => {
+                let claimed = self.field(block, slot, slot.to, at)?;
+                let is_bytes = slot.is_void && at.proof == Proof::None;
+                let bytes = if is_bytes { self.counts(layout, place, block).beside(1) } else { 0 };
+                Claimed { elements: bytes.min(u64::from(UNNUMBERED)) as u32, ..claimed }
+            }
         };
         push(found, claimed)?;
         Ok(0)
@@ -414,22 +465,42 @@ impl<'a> Objects<'a> {
             }
             return Ok(0);
         }
+        if at.proof == Proof::Links {
+            // what extends its own kind has such pointers, too
+            if inner.is_link() && target != layout.of && within.saturating_add(size) <= room {
+                push(found, self.field(block, slot, slot.to, at)?)?;
+            }
+            return Ok(0);
+        }
+        if !proves && slot.link == Some(within) && within < room {
+            if let Some(claimed) = self.listed(slot, value, block, at, layout, place)? {
+                push(found, claimed)?;
+                return Ok(0);
+            }
+        }
         if within > 0 {
             if proves {
                 return Ok(0);
             }
-            let cookie = in_front(memory, value, block, size);
+            // C has no delete[] to count for
+            let is_counted = self.types.facts(target)?.language != Language::C;
+            let cookie = if is_counted { in_front(memory, value, block, size) } else { 0 };
             if cookie > 0 {
                 let name = self.names.array(target, within, None)?;
                 push(found, self.claim(at.plain, block, name, at, slot, cookie)?)?;
             } else if within < room {
-                let claimed = self.claim(Strength::Weak, block, NONE, at, slot, 0)?;
+                let claimed = self.claim(at.plain, block, NONE, at, slot, 0)?;
                 self.note_interior(Interior { offset: within, of: target, claimed })?;
             }
             return Ok(0);
         }
         if room < size {
             return self.shortened(slot, target, block, at, found);
+        }
+        if !proves && inner.is_link() {
+            // a list's link may be the first member
+            let claimed = self.claim(at.plain, block, NONE, at, slot, 0)?;
+            self.note_interior(Interior { offset: 0, of: target, claimed })?;
         }
         if proves {
             if at.proof == Proof::Any {
@@ -456,7 +527,7 @@ impl<'a> Objects<'a> {
 
     /// A pointer to a block that is too small for its type: right where the type ends with text, and the block with less.
     fn shortened(&mut self, slot: &Slot, target: TypeId, block: u32, at: &At, found: &mut Vec<Claimed>) -> Result<u64> {
-        let Some(short) = self.types.shortened(target)? else { return Ok(1) };
+        let Some(short) = self.types.shortened(target)? else { return self.beginning(slot, target, block, at, found) };
         let layout = self.layouts.of(short)?;
         if self.memory.room(block) <= layout.size {
             return Ok(1);
@@ -477,10 +548,31 @@ impl<'a> Objects<'a> {
         Ok(0)
     }
 
+    /// Likewise where it is another struct, which begins as this one does: `struct header` that is a `struct message`.
+    fn beginning(&mut self, slot: &Slot, target: TypeId, block: u32, at: &At, found: &mut Vec<Claimed>) -> Result<u64> {
+        let chunk = self.memory.size(block);
+        let beginnings = self.types.beginnings(target)?;
+        let fitting = beginnings.iter().filter(|(_, size)| self.memory.malloc.chunk_for(*size) == chunk);
+        let several: Vec<TypeId> = fitting.map(|(of, _)| *of).collect();
+        let of = match several[..] {
+            [] => return Ok(1),
+            [only] => only,
+            _ => self.types.either(target, &several)?,
+        };
+        let layout = self.layouts.of(of)?;
+        let Some(right) = self.proofs(&layout, self.memory.start(block), Proof::Any, 0)? else { return Ok(1) };
+        if right && at.proof == Proof::None {
+            let name = if several.len() > 1 { self.names.one_of(of)? } else { self.names.object(of)? };
+            let level = at.plain.max(Strength::Words);
+            push(found, Claimed { plain: false, ..self.claim(level, block, name, at, slot, 0)? })?;
+        }
+        Ok(u64::from(!right))
+    }
+
     fn note_interior(&mut self, interior: Interior) -> Result<()> {
         if self.interior.len() < MOST_INTERIOR {
             self.inside.try_reserve(1)?;
-            if self.inside.insert((interior.claimed.block, interior.offset)) {
+            if self.inside.insert((interior.claimed.parent, interior.claimed.block, interior.offset)) {
                 push(&mut self.interior, interior)?;
             }
         }
@@ -511,7 +603,9 @@ impl<'a> Objects<'a> {
         }
         if self.is_proven(target, value, Proof::Any)? {
             let name = self.names.tail(target)?;
-            return self.claim(Strength::Weak, block, name, at, slot, 0);
+            // malloc could not split off the rest: what it holds is as sure as if the block were smaller
+            let is_about = self.memory.fits_about(block, inner.size) && self.is_proven(target, value, Proof::Typed)?;
+            return self.claim(if is_about { at.plain } else { Strength::Weak }, block, name, at, slot, 0);
         }
         self.field(block, slot, slot.to, at)
     }
@@ -573,8 +667,11 @@ impl<'a> Objects<'a> {
         if right > PROOFS || (counted && right > 0) {
             return Ok(true);
         }
-        // arrays in the elements of an array are larger than one object
-        Ok(counted && self.right_elements(layout, place, count, Proof::Any)?.unwrap_or(0) > PROOFS)
+        // arrays in the elements of an array are larger than one object; a hash table's buckets lead into objects
+        if counted && self.right_elements(layout, place, count, Proof::Any)?.unwrap_or(0) > PROOFS {
+            return Ok(true);
+        }
+        Ok(counted && self.right_elements(layout, place, count, Proof::Links)?.is_some_and(|right| right > 0))
     }
 
     /// In how many elements beyond the first a pointer is right; None where one is wrong.
@@ -584,10 +681,22 @@ impl<'a> Objects<'a> {
             let begin = place.wrapping_add(number.wrapping_mul(layout.size));
             match self.proofs(layout, begin, proof, 0)? {
                 None => return Ok(None),
-                Some(some) => right += u64::from(number > 0 && some),
+                Some(some) => {
+                    right += u64::from(number > 0 && (some || self.leads_to_another(layout, begin, place, count)))
+                }
             }
         }
         Ok(Some(right))
+    }
+
+    /// Whether an element of an array has a pointer to another element's start: a pool with a list in it.
+    fn leads_to_another(&self, layout: &FlatType, element: u64, place: u64, count: u64) -> bool {
+        let own = layout.slots.iter().filter(|slot| slot.target == Some(layout.of));
+        let values = own.filter_map(|slot| self.memory.word(element.wrapping_add(slot.offset)));
+        let size = layout.size.max(1);
+        values
+            .filter(|value| *value != element)
+            .any(|value| value.checked_sub(place).is_some_and(|within| within % size == 0 && within / size < count))
     }
 
     /// How many pointers of an array lead to objects of just their type's size; None where one is wrong.
@@ -628,9 +737,13 @@ impl<'a> Objects<'a> {
 
     /// Whether any word of an object agrees with its type; None where one contradicts it.
     pub fn proofs(&mut self, layout: &FlatType, place: u64, proof: Proof, depth: u32) -> Result<Option<bool>> {
+        self.proofs_as(layout, place, &At::proving(proof), depth)
+    }
+
+    pub(super) fn proofs_as(&mut self, layout: &FlatType, place: u64, at: &At, depth: u32) -> Result<Option<bool>> {
         let mut found = std::mem::take(&mut self.spare);
         found.clear();
-        let bad = self.scan(layout, place, &At::proving(proof), depth, &mut found)?;
+        let bad = self.scan(layout, place, at, depth, &mut found)?;
         let right = !found.is_empty();
         self.spare = found;
         Ok((bad == 0).then_some(right))

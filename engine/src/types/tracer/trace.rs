@@ -14,12 +14,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use super::claims::Strength;
-use super::enclosing::Enclosing;
 use super::layouts::{FlatType, Layouts, TypeTable, Vtables};
+use super::lists::Enclosing;
 use super::lost;
 use super::memory::Memory;
 use super::names::{At, BlockName, Claimed, NameForm, Proof, CONTESTED, NOBODY, NONE, NO_LEVEL, UNNUMBERED};
-use super::objects::Objects;
+use super::objects::{Interior, Objects};
 use super::rules::Rules;
 use crate::contents;
 use crate::failure::{filled, push, Control, Result};
@@ -37,6 +37,8 @@ const MOST_WAITING: usize = 1 << 16;
 /// So far the way to a block is looked at for contested ones.
 const CHAIN: usize = 256;
 const LEVELS: usize = Strength::Field as usize + 1;
+/// Those that make certain what a block is.
+const CERTAIN: usize = Strength::Rule as usize + 1;
 
 /// A variable from which types are followed.
 #[derive(Clone, Debug)]
@@ -72,7 +74,7 @@ pub struct Named {
     pub number: Vec<u32>,
     /// Of an array: how many are in use.
     pub elements: Vec<u32>,
-    /// Structs to which no pointer leads, but to a member further on (container_of).
+    /// Structs to which no pointer leads, but to a member further on (container_of); in order.
     pub enclosing: Vec<u32>,
 }
 
@@ -156,6 +158,8 @@ pub struct Tracer<'a> {
     /// By names.
     looks: Vec<Option<Option<Rc<Look>>>>,
     found: Vec<Claimed>,
+    /// Bytes of a block, on average.
+    mean: u64,
 }
 
 impl<'a> Tracer<'a> {
@@ -184,6 +188,7 @@ impl<'a> Tracer<'a> {
             enclosing: None,
             looks: Vec::new(),
             found: Vec::new(),
+            mean: memory.blocks.sizes.iter().sum::<u64>() / memory.blocks.len().max(1) as u64,
         })
     }
 
@@ -206,8 +211,12 @@ impl<'a> Tracer<'a> {
                 break;
             }
         }
+        self.named.enclosing = std::mem::take(&mut self.objects.enclosing);
+        self.named.enclosing.sort_unstable();
+        self.named.enclosing.dedup();
         self.drop_what_was_contested()?;
-        self.doubt_what_may_be_more()
+        self.doubt_what_may_be_more()?;
+        self.tell_contents()
     }
 
     fn round(&mut self, starts: &[Start]) -> Result<()> {
@@ -224,27 +233,37 @@ impl<'a> Tracer<'a> {
         for claimed in begun {
             self.left[Strength::Vtable as usize].push(claimed)?;
         }
-        self.drain()?;
+        self.drain(CERTAIN)?;
+        while self.name_by_members()? {
+            self.drain(CERTAIN)?;
+        }
+        self.drain(LEVELS)?;
         let claims = lost::claims(&mut self.objects, &self.named, starts)?;
         self.push(&claims)?;
-        self.drain()?;
+        self.drain(LEVELS)?;
         // what no container has told
         for claimed in hiding {
             if self.named.level[claimed.block as usize] > Strength::Rule as u8 {
                 self.left[Strength::Vtable as usize].push(claimed)?;
             }
         }
-        self.drain()?;
+        self.drain(LEVELS)?;
         while self.name_by_members()? {
-            self.drain()?;
+            self.drain(LEVELS)?;
+        }
+        if self.name_by_words()? {
+            self.drain(LEVELS)?;
+        }
+        while self.name_by_members()? {
+            self.drain(LEVELS)?;
         }
         Ok(())
     }
 
-    fn drain(&mut self) -> Result<()> {
-        let blocks = self.memory.blocks;
-        let mean = blocks.sizes.iter().sum::<u64>() / blocks.len().max(1) as u64;
-        for level in 0..LEVELS {
+    /// Takes the claims of the first so many levels.
+    fn drain(&mut self, levels: usize) -> Result<()> {
+        let mean = self.mean;
+        for level in 0..levels {
             // nothing that is found from here is stronger
             while let Some(some) = self.left[level].parts.pop_front() {
                 self.take_many(&some)?;
@@ -254,37 +273,74 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Blocks that have no type, and into which pointers to a member lead; whether there were any.
+    /// Blocks that have no type, and into which pointers to a member lead; whether any got one. Those to which one holder
+    /// leads are decided together: a list's, a hash table's.
     fn name_by_members(&mut self) -> Result<bool> {
         let asked = self.objects.take_interior();
-        let mut again = false;
-        for each in &asked {
+        // to ask for all structs takes long, of C++ above all, where containers have the links
+        if self.enclosing.is_none() && asked.len() < FEW_INTERIOR {
+            return Ok(false);
+        }
+        let mut groups: Vec<Vec<Interior>> = Vec::new();
+        let mut numbers = HashMap::new();
+        for each in asked {
             let block = each.claimed.block as usize;
-            // to ask for all structs takes long, of C++ above all, where containers have the links
-            let is_not_worth_it = self.enclosing.is_none() && asked.len() < FEW_INTERIOR;
-            if self.types.facts(each.of)?.language == Language::CPlusPlus || is_not_worth_it {
+            if self.named.name[block] == CONTESTED || self.types.facts(each.of)?.language == Language::CPlusPlus {
                 continue;
             }
-            if self.named.level[block] < Strength::Field as u8 || self.named.name[block] == CONTESTED {
+            let key = (each.claimed.parent, each.of, each.offset, self.memory.size(each.claimed.block));
+            numbers.try_reserve(1)?;
+            let number = *numbers.entry(key).or_insert(groups.len());
+            if number == groups.len() {
+                push(&mut groups, Vec::new())?;
+            }
+            push(&mut groups[number], each)?;
+        }
+        let mut again = false;
+        for group in groups {
+            if group.iter().any(|each| self.named.level[each.claimed.block as usize] >= Strength::Field as u8) {
+                again |= self.decide(&group)?;
+            }
+        }
+        Ok(again)
+    }
+
+    /// Names blocks that have the same member at the same place.
+    fn decide(&mut self, group: &[Interior]) -> Result<bool> {
+        let first = group[0];
+        if self.enclosing.is_none() {
+            self.enclosing = Some(Enclosing::new(&self.types)?);
+        }
+        let Some(enclosing) = &self.enclosing else { return Ok(false) };
+        let mut blocks = Vec::new();
+        for each in group {
+            push(&mut blocks, each.claimed.block)?;
+        }
+        let found = self.objects.decide(enclosing, first.of, first.offset, &blocks, &self.named)?;
+        let Some(found) = found else { return Ok(false) };
+        let name = self.objects.names.object(found.of)?;
+        let mut again = false;
+        for each in group {
+            let block = each.claimed.block;
+            if self.named.level[block as usize] < Strength::Field as u8 {
                 continue;
             }
-            if self.enclosing.is_none() {
-                self.enclosing = Some(Enclosing::new(&self.types)?);
-            }
-            let Some(enclosing) = &self.enclosing else { continue };
-            let Some(whole) = enclosing.only(&self.types, each.of, each.offset, each.claimed.block, self.memory)?
-            else {
+            if !self.objects.is_proven(found.of, self.memory.start(block), Proof::Any)? && !found.is_sure {
                 continue;
-            };
-            if self.objects.is_proven(whole, self.memory.start(each.claimed.block), Proof::Any)? {
-                (self.named.level[block], self.named.name[block]) = (NO_LEVEL, NONE);
-                let name = self.objects.names.object(whole)?;
-                self.left[Strength::Weak as usize].push(Claimed { name, ..each.claimed })?;
-                if each.offset > 0 {
-                    push(&mut self.named.enclosing, each.claimed.block)?;
-                }
-                again = true;
             }
+            let level = if found.is_sure { each.claimed.level.max(Strength::Listed) } else { Strength::Weak };
+            (self.named.level[block as usize], self.named.name[block as usize]) = (NO_LEVEL, NONE);
+            self.left[level as usize].push(Claimed { name, level, ..each.claimed })?;
+            if found.is_sure {
+                self.objects.note_listed(block)?;
+            }
+            push(&mut self.objects.enclosing, block)?;
+            again = true;
+        }
+        let parent = usize::try_from(first.claimed.parent).ok().map(|parent| self.named.name[parent] as usize);
+        let parent = parent.and_then(|name| self.objects.names.names.get(name));
+        if found.is_sure && parent.is_some_and(|name| name.form == NameForm::Object && name.of == Some(found.of)) {
+            self.objects.lists.insert(found.of);
         }
         Ok(again)
     }
@@ -400,7 +456,11 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    fn as_it_is(&self, block: u32) -> Claimed {
+    pub(super) fn claim_later(&mut self, claimed: Claimed) -> Result<()> {
+        self.left[claimed.level as usize].push(claimed)
+    }
+
+    pub(super) fn as_it_is(&self, block: u32) -> Claimed {
         let (named, at) = (&self.named, block as usize);
         Claimed {
             block,
@@ -422,7 +482,7 @@ impl<'a> Tracer<'a> {
             let from = found.len();
             let Some(look) = self.look(claimed.name)? else { continue };
             let bad = self.look_at(claimed, &look, &mut found)?;
-            let is_wrong = || bad > found[from..].iter().filter(|each| each.level <= Strength::Array).count() as u64;
+            let is_wrong = || bad > found[from..].iter().filter(|each| each.level <= Strength::Listed).count() as u64;
             if claimed.plain && bad > 0 && is_wrong() {
                 found.truncate(from);
                 self.named.forget(claimed.block);
