@@ -552,6 +552,9 @@ def judged_by_one(name: str, expected: Expected, size: Optional[int]) -> str:
     if some:
         right = spelled(expected.type) in {spelled(each) for each in (some[1], *re.split(r", | or ", some[1]))}
         return "type" if right else "wrong"
+    either = re.fullmatch(r"(\w+(?: or \w+)+)", name)
+    if either:
+        return "field" if expected.type.removeprefix("struct ") in either[1].split(" or ") else "wrong"
     tailed = re.fullmatch(r"(.+) and a tail", name)
     if tailed:
         right = spelled(tailed[1]) in {spelled(each) for each in (expected.type, *expected.bases)}

@@ -204,6 +204,9 @@ impl FlatType {
 /// A type that is made up, by name, size, and what it is a part of.
 type MadeUp = (Rc<str>, u64, Option<TypeId>);
 
+/// Types with their sizes.
+type SizedTypes = Rc<[(TypeId, u64)]>;
+
 /// Types by number: a source's, and those that containers make up, which have negative numbers.
 pub struct TypeTable {
     source: Box<dyn TypeSource>,
@@ -213,7 +216,7 @@ pub struct TypeTable {
     met: RefCell<Vec<TypeId>>,
     made: RefCell<HashMap<MadeUp, TypeId>>,
     shortened: RefCell<HashMap<TypeId, Option<TypeId>>>,
-    beginnings: RefCell<HashMap<TypeId, Rc<[(TypeId, u64)]>>>,
+    beginnings: RefCell<HashMap<TypeId, SizedTypes>>,
     keys: RefCell<HashMap<TypeId, Field>>,
     names: RefCell<HashMap<Box<str>, Option<TypeId>>>,
 }
@@ -352,7 +355,7 @@ impl TypeTable {
     }
 
     /// The smaller structs of C that begin with the same members, two or more, by which pointers lead on; with their sizes.
-    pub fn beginnings(&self, of: TypeId) -> Result<Rc<[(TypeId, u64)]>> {
+    pub fn beginnings(&self, of: TypeId) -> Result<SizedTypes> {
         if let Some(known) = self.beginnings.borrow().get(&of) {
             return Ok(known.clone());
         }
@@ -365,7 +368,7 @@ impl TypeTable {
                 }
             }
         }
-        let found: Rc<[_]> = found.into();
+        let found: SizedTypes = found.into();
         self.beginnings.borrow_mut().insert(of, found.clone());
         Ok(found)
     }
@@ -393,19 +396,12 @@ impl TypeTable {
 
     /// In place of several structs that begin alike: the members that all of them have.
     pub fn either(&self, of: TypeId, several: &[TypeId]) -> Result<TypeId> {
-        let fields = self.same_members(of, several)?;
-        let mut names = Vec::new();
-        for each in several {
-            push(&mut names, self.facts(*each)?.name.clone())?;
-        }
-        names.sort_unstable();
+        let (facts, fields) = (self.facts(of)?, self.same_members(of, several)?);
         let mut size = 0;
         for field in &fields {
             size = size.max(field.offset.saturating_add(self.facts(field.of)?.size));
         }
-        let language = self.facts(of)?.language;
-        let facts = Facts { fields, language, ..Facts::new(&names.join(" or "), Form::Struct, size) };
-        self.make(facts, Some(of))
+        self.make(Facts { fields, language: facts.language, ..Facts::new(&facts.name, Form::Struct, size) }, Some(of))
     }
 
     /// The type of the characters that a member has: an array of them, or a union with one.

@@ -89,13 +89,15 @@ pub struct Decision {
 }
 
 impl Objects<'_> {
-    /// Decides of what type the blocks are, to a member of which, at the same place in each, somebody's pointers lead.
+    /// Decides of what type the blocks are, to a member of which, at the same place in each, a holder's pointers
+    /// lead.
     pub fn decide(
         &mut self,
         enclosing: &Enclosing,
         member: TypeId,
         offset: u64,
         blocks: &[u32],
+        holder: i32,
         named: &Named,
     ) -> Result<Option<Decision>> {
         let Some(first) = blocks.first() else { return Ok(None) };
@@ -119,7 +121,9 @@ impl Objects<'_> {
             let is_sure = named.level[block as usize] <= Strength::Rule as u8;
             name.filter(|name| is_sure && name.form == NameForm::Object).and_then(|name| name.of)
         };
-        let in_list = |of: TypeId| some.iter().filter(|block| known(**block) == Some(of)).count();
+        // the one that leads there may have the list's head in it
+        let others = || some.iter().filter(|block| i64::from(**block) != i64::from(holder));
+        let in_list = |of: TypeId| others().filter(|block| known(**block) == Some(of)).count();
         agreeing.sort_by_key(|(agree, of, _)| std::cmp::Reverse((*agree, in_list(*of))));
         let is_list = inner.is_link();
         Ok(match agreeing[..] {

@@ -35,6 +35,9 @@ pub trait Modules {
     /// The demangled name of the function or variable that begins there.
     fn symbol(&self, address: u64) -> Option<Rc<str>>;
 
+    /// Whether a function or variable begins there, whatever its name.
+    fn has_symbol(&self, address: u64) -> bool;
+
     /// None: no vtable is there.
     fn vtable(&self, table: u64) -> Option<VtableClass>;
 }
@@ -360,6 +363,11 @@ impl<'a> Memory<'a> {
         self.modules.symbol(address)
     }
 
+    /// Whether a function or variable begins there.
+    pub fn has_symbol(&self, address: u64) -> bool {
+        self.modules.has_symbol(address)
+    }
+
     pub fn vtable(&self, table: u64) -> Option<VtableClass> {
         self.modules.vtable(table)
     }
@@ -450,6 +458,10 @@ pub mod tests {
     impl Modules for Heap {
         fn symbol(&self, address: u64) -> Option<Rc<str>> {
             self.symbols.get(&address).map(|name| Rc::from(*name))
+        }
+
+        fn has_symbol(&self, address: u64) -> bool {
+            self.symbols.contains_key(&address)
         }
 
         fn vtable(&self, table: u64) -> Option<VtableClass> {

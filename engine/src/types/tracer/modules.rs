@@ -139,8 +139,8 @@ impl<'a> LoadedModules<'a> {
 }
 
 impl<'a> Loaded<'a> {
-    /// The mangled name of what begins at an address, as it was linked for.
-    fn symbol(&self, linked: u64) -> Option<String> {
+    /// The symbols of what begins at an address, as it was linked for.
+    fn symbols_at(&self, linked: u64) -> Option<(&'a Binary, &[(u64, u32)])> {
         let symbols = self.symbols.get_or_init(|| {
             let files = self.module.own.iter().chain(&self.module.others);
             let all = files.map(|file| Symbols { file, all: file.symbols() });
@@ -148,9 +148,14 @@ impl<'a> Loaded<'a> {
         });
         let symbols = symbols.as_ref()?;
         let first = symbols.all.partition_point(|(address, _)| *address < linked);
-        let mut here = symbols.all[first..].iter().take_while(|(address, _)| *address == linked);
-        // of several the first that has a mangled name
-        here.find_map(|(_, number)| symbols.file.symbol_name(*number).filter(|name| name.starts_with('_')))
+        let count = symbols.all[first..].partition_point(|(address, _)| *address == linked);
+        Some((symbols.file, &symbols.all[first..first + count]))
+    }
+
+    /// The mangled name of what begins there; of several the first.
+    fn symbol(&self, linked: u64) -> Option<String> {
+        let (file, here) = self.symbols_at(linked)?;
+        here.iter().find_map(|(_, number)| file.symbol_name(*number).filter(|name| name.starts_with('_')))
     }
 }
 
@@ -158,6 +163,11 @@ impl Modules for LoadedModules<'_> {
     fn symbol(&self, address: u64) -> Option<Rc<str>> {
         let (loaded, linked) = self.at(address)?;
         loaded.symbol(linked).map(|name| demangled(&name).into())
+    }
+
+    fn has_symbol(&self, address: u64) -> bool {
+        let symbols = self.at(address).and_then(|(loaded, linked)| loaded.symbols_at(linked));
+        symbols.is_some_and(|(_, here)| !here.is_empty())
     }
 
     fn vtable(&self, table: u64) -> Option<VtableClass> {

@@ -308,9 +308,15 @@ impl Names {
     }
 
     /// What may be of several types, which begin alike.
-    pub fn one_of(&mut self, of: TypeId) -> Result<u32> {
-        let text: Rc<str> = self.layouts.types.text(Some(of))?.into();
-        self.number(BlockName { label: text.clone(), text, form: NameForm::Union, of: Some(of), front: 0, words: true })
+    pub fn one_of(&mut self, of: TypeId, several: &[TypeId]) -> Result<u32> {
+        let types = &self.layouts.types;
+        let mut names = Vec::new();
+        for each in several {
+            push(&mut names, types.text(Some(*each))?)?;
+        }
+        names.sort_unstable();
+        let (text, label) = (names.join(" or ").into(), types.text(Some(of))?.into());
+        self.number(BlockName { text, form: NameForm::Union, of: Some(of), front: 0, words: true, label })
     }
 
     pub fn one_of_a_union(&mut self, of: TypeId) -> Result<u32> {

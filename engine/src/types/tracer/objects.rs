@@ -234,7 +234,7 @@ impl<'a> Objects<'a> {
         if self.memory.at(value).is_some() || self.memory.leads_nowhere(value, false) {
             return Ok(1);
         }
-        if value != 0 && self.memory.symbol(value).is_some() {
+        if value != 0 && self.memory.has_symbol(value) {
             push(found, claimed(Strength::Field, 0, NONE, at, 0, 0, false))?;
         }
         Ok(0)
@@ -527,12 +527,18 @@ impl<'a> Objects<'a> {
 
     /// A pointer to a block that is too small for its type: right where the type ends with text, and the block with less.
     fn shortened(&mut self, slot: &Slot, target: TypeId, block: u32, at: &At, found: &mut Vec<Claimed>) -> Result<u64> {
-        let Some(short) = self.types.shortened(target)? else { return self.beginning(slot, target, block, at, found) };
+        let Some(short) = self.types.shortened(target)? else {
+            return Ok(u64::from(!self.beginning(slot, target, block, at, found)?));
+        };
         let layout = self.layouts.of(short)?;
-        if self.memory.room(block) <= layout.size {
+        let holds_all = self.memory.room(block) > layout.size;
+        let fits = holds_all && self.memory.ends_with_text(block, layout.size)?;
+        if !fits && self.beginning(slot, target, block, at, found)? {
+            return Ok(0);
+        }
+        if !holds_all {
             return Ok(1);
         }
-        let fits = self.memory.ends_with_text(block, layout.size)?;
         if at.proof != Proof::None {
             if fits {
                 push(found, self.claim(at.plain, block, NONE, at, slot, 0)?)?;
@@ -548,25 +554,44 @@ impl<'a> Objects<'a> {
         Ok(0)
     }
 
-    /// Likewise where it is another struct, which begins as this one does: `struct header` that is a `struct message`.
-    fn beginning(&mut self, slot: &Slot, target: TypeId, block: u32, at: &At, found: &mut Vec<Claimed>) -> Result<u64> {
+    /// Likewise of another struct, which begins as this one does: `struct header` that is a `struct message`. False where
+    /// it is none.
+    fn beginning(
+        &mut self,
+        slot: &Slot,
+        target: TypeId,
+        block: u32,
+        at: &At,
+        found: &mut Vec<Claimed>,
+    ) -> Result<bool> {
         let chunk = self.memory.size(block);
         let beginnings = self.types.beginnings(target)?;
         let fitting = beginnings.iter().filter(|(_, size)| self.memory.malloc.chunk_for(*size) == chunk);
         let several: Vec<TypeId> = fitting.map(|(of, _)| *of).collect();
         let of = match several[..] {
-            [] => return Ok(1),
+            [] => return Ok(false),
             [only] => only,
             _ => self.types.either(target, &several)?,
         };
         let layout = self.layouts.of(of)?;
-        let Some(right) = self.proofs(&layout, self.memory.start(block), Proof::Any, 0)? else { return Ok(1) };
-        if right && at.proof == Proof::None {
-            let name = if several.len() > 1 { self.names.one_of(of)? } else { self.names.object(of)? };
-            let level = at.plain.max(Strength::Words);
-            push(found, Claimed { plain: false, ..self.claim(level, block, name, at, slot, 0)? })?;
+        // others of the kind prove nothing: each of them would have to be looked at first
+        let known: Vec<u64> =
+            layout.slots.iter().filter(|each| each.target != Some(target)).map(|each| each.offset).collect();
+        let start = self.memory.start(block);
+        let mut right = false;
+        for offset in known {
+            let value = self.memory.word(start.wrapping_add(offset)).unwrap_or(0);
+            if value != 0 && self.memory.leads_nowhere(value, false) {
+                return Ok(false);
+            }
+            right |= self.memory.at(value).is_some();
         }
-        Ok(u64::from(!right))
+        if right && at.proof == Proof::None {
+            // which it is, is by its words alone; where their members lead, by the pointer's type
+            let name = self.names.one_of(of, &several)?;
+            push(found, Claimed { plain: false, ..self.claim(at.plain, block, name, at, slot, 0)? })?;
+        }
+        Ok(right)
     }
 
     fn note_interior(&mut self, interior: Interior) -> Result<()> {

@@ -316,7 +316,8 @@ impl<'a> Tracer<'a> {
         for each in group {
             push(&mut blocks, each.claimed.block)?;
         }
-        let found = self.objects.decide(enclosing, first.of, first.offset, &blocks, &self.named)?;
+        let found =
+            self.objects.decide(enclosing, first.of, first.offset, &blocks, first.claimed.parent, &self.named)?;
         let Some(found) = found else { return Ok(false) };
         let name = self.objects.names.object(found.of)?;
         let mut again = false;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::claims::Strength;
+use super::layouts::FlatType;
 use super::names::{Claimed, NameForm, Proof, NONE};
 use super::trace::Tracer;
 use crate::failure::{filled, push, Result};
@@ -53,30 +54,34 @@ impl Tracer<'_> {
         Ok(any)
     }
 
-    /// The one type that agrees with what blocks hold.
+    /// The one type that agrees with what blocks hold: no word contradicts it, and in most of them a pointer leads to what
+    /// is certain to be of its type.
     fn only(&mut self, types: &[TypeId], blocks: &[u32]) -> Result<Option<TypeId>> {
         let mut found = None;
         for of in types {
             let layout = self.objects.layouts.of(*of)?;
-            let (mut agree, mut is_it) = (0, true);
+            let (mut agree, mut fits) = (0, true);
             for block in blocks.iter().take(SAMPLE) {
-                match self.objects.proofs(&layout, self.objects.memory.start(*block), Proof::Typed, 0)? {
-                    Some(right) => agree += usize::from(right),
-                    None => {
-                        is_it = false;
-                        break;
-                    }
-                }
+                let place = self.objects.memory.start(*block);
+                fits = fits && self.objects.proofs(&layout, place, Proof::Any, 0)?.is_some();
+                agree += usize::from(fits && self.leads_to_its_types(&layout, place));
             }
-            // of numbers alone any block may be
-            if is_it && (agree >= FEW || !layout.leads_on()) {
-                let is_enough = 2 * agree >= blocks.len().min(SAMPLE);
-                if found.replace((*of, is_enough)).is_some() {
-                    return Ok(None);
-                }
+            if fits && found.replace((*of, agree)).is_some() {
+                return Ok(None);
             }
         }
-        Ok(found.filter(|(_, is_enough)| *is_enough).map(|(of, _)| of))
+        let least = FEW.max(blocks.len().min(SAMPLE).div_ceil(2));
+        Ok(found.filter(|(_, agree)| *agree >= least).map(|(of, _)| of))
+    }
+
+    fn leads_to_its_types(&self, layout: &FlatType, place: u64) -> bool {
+        layout.slots.iter().any(|slot| {
+            let value = self.objects.memory.word(place.wrapping_add(slot.offset)).unwrap_or(0);
+            let Some(block) = self.objects.memory.at(value) else { return false };
+            let name = self.objects.names.names.get(self.named.name[block as usize] as usize);
+            let is_sure = self.named.level[block as usize] <= Strength::Rule as u8;
+            is_sure && name.is_some_and(|name| name.form == NameForm::Object && name.of == slot.target)
+        })
     }
 
     /// Texts that fill their blocks, and bytes that a number beside the pointer counts.
