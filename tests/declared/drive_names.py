@@ -57,7 +57,7 @@ def main():
 
     names = {}
     for number, kind in live.typed():
-        if live.kinds[kind].how == HOW:
+        if live.kinds[kind].how.startswith(HOW):
             names[live.blocks.starts[number]] = [live.kinds[kind].name, live.kinds[kind].certain]
     (FOLDER / "names.json").write_text(json.dumps(names))
 

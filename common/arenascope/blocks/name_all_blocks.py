@@ -121,9 +121,22 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
                 declared.put_rest(kinds, live.kinds)
     except KeyboardInterrupt:
         session.stopped = True
+    live.numbers = _joined(live.numbers, catalogue)
     live.caches = {each.address: catalogue.plain(THREAD_CACHE) for each in session.thread_caches if each.address}
     live.kinds = [entry.kind for entry in catalogue.entries]
     return live
+
+
+def _joined(numbers: array[int], catalogue: Catalogue) -> array[int]:
+    """Gives blocks that their own words tell the number of the program's type of that name."""
+    kinds = [entry.kind for entry in catalogue.entries]
+    declared = {each.name: number for number, each in enumerate(kinds) if each.kind == "declared" and each.certain}
+    same = [
+        declared.get(each.name, number) if each.kind == "holder" and each.certain else number
+        for number, each in enumerate(kinds)
+    ]
+    # NONE is the last one
+    return array("i", map([*same, NONE].__getitem__, numbers)) if same != [*range(len(kinds))] else numbers
 
 
 def _data_of(session: Session) -> list[Span]:

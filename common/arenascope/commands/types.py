@@ -13,7 +13,7 @@ from ..base.class_names import with_short_names
 from ..base.errors import NoTypeError, UsageError
 from ..base.model import Statement
 from ..base.printable import quoted
-from ..blocks.declared.named_blocks import NamedBlocks
+from ..blocks.declared.named_blocks import BY_WORDS, NamedBlocks
 from ..blocks.declared.once_per_image import values_of
 from ..blocks.declared.type_values import Column, TypeValues, objects_of, types_called
 from ..blocks.types_of_image import types_of, with_guesses
@@ -269,6 +269,7 @@ def types_command(context: Context) -> Answer:
         text = values_lines(context.style, values, limit=options.limit, notes=map(note_text, more))
         return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
     named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
+    by_words = sum(row.bytes for row in rows if row.kind.how == BY_WORDS)
     holders = {number: each.words for number, each in held_by.items()}
     text = lines(
         context.style,
@@ -276,6 +277,7 @@ def types_command(context: Context) -> Answer:
         totals,
         options.limit,
         named=named,
+        by_words=by_words,
         resident=resident,
         notes=notes,
         held_by=holders,

@@ -8,9 +8,9 @@ from ...sources.debug_info_types import TypeFacts
 
 CONTAINER, VTABLE, EXACT, ARRAY, LISTED, LOCAL, RULE, WORDS, WEAK, FIELD = range(10)
 """How strong a claim is, the strongest first: a container that proved itself, an object's vtable, a pointer to a block
-of just that size, an array that its pointers prove, the same by a local variable, which may not be set yet, the same by
-a rule of the user's, all else that names a type, and a member that tells no type. What a claim leads to is never
-stronger than itself."""
+of just that size, an array that its pointers prove, a list that leads from member to member, the same by a local
+variable, which may not be set yet, the same by a rule of the user's, what the block holds, all else that names a type,
+and a member that tells no type. What a claim leads to is never stronger than itself."""
 
 Facts = Callable[[int], TypeFacts]
 """Of a type by its number."""

@@ -11,7 +11,7 @@ from ...engine import TracedBlocks, places_of
 from ...sources.debug_info_types import VariableFrame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks
-from .claims import LOCAL, RULE
+from .claims import LOCAL, RULE, WORDS
 from .contents import Contents
 from .rules import Rule
 from .type_table import TypeTable
@@ -22,6 +22,7 @@ whose type tells nothing."""
 ELEMENT = "[#]"
 """At the end of a step: the block has an element of a container, or several from this one on."""
 HOW = "debug information"
+BY_WORDS = f"{HOW}, and what the blocks hold"
 NONE = -1
 UNNUMBERED = (1 << 32) - 1
 NOBODY = -(1 << 31)
@@ -105,7 +106,10 @@ class NamedBlocks:
 
     def kind(self, block: int) -> Optional[Kind]:
         name = self.name_of(block)
-        return Kind(name.text, "declared", certain=self.is_certain(block), how=HOW) if name is not None else None
+        if name is None:
+            return None
+        by_words = self.level[block] == WORDS or (self.level[block] <= RULE and name.form == "union")
+        return Kind(name.text, "declared", certain=self.is_certain(block), how=BY_WORDS if by_words else HOW)
 
     def is_better(self, block: int, before: Optional[Kind]) -> bool:
         """Whether what it is says more than what was known: of an uncertain type, more than a guess; of the member that

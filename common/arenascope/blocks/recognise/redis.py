@@ -1,4 +1,4 @@
-"""redis and valkey: robj, sds, dict and dictEntry, quicklist, listpack, skip lists.
+"""redis and valkey: redisObject, sds, dict and dictEntry, quicklist, listpack, skip lists.
 
 Each struct is known by what it points to, read there: an sds says its length and room and ends in a zero, a listpack
 its bytes and ends in 0xff, neighbours point back. Strings so short that C strings have their form are left out.
@@ -28,7 +28,7 @@ from .selection import (
 )
 
 HOW = "its struct's words, and what they point to"
-NAMES = ("sds", "robj", "dict", "dictEntry", "dict table", "quicklist", "quicklistNode", "listpack", "zskiplistNode")
+NAMES = ("sds", "redisObject", "dict", "dictEntry", "dict table", "quicklist", "quicklistNode", "listpack", "zskiplistNode")
 KINDS = {name: Kind(name, "holder", how=HOW) for name in NAMES}
 DICT_TYPES = (
     "dbDictType",
@@ -78,7 +78,7 @@ class Redis:
         is_empty = first == 0
         for name, condition in {
             "sds": (USABLE >= ENTRY) & ~is_empty & _is_own_sds(),
-            "robj": USABLE.between(ENTRY, 16 * ENTRY) & ~is_empty & self._is_object(USER),
+            "redisObject": USABLE.between(ENTRY, 16 * ENTRY) & ~is_empty & self._is_object(USER),
             "dict": is_dict & _has_tables(),
             "dictEntry": (USABLE == ENTRY) & self._is_entry(USER) & has_next,
             "quicklistNode": (USABLE == NODE) & ~is_empty & _is_node(USER),

@@ -52,6 +52,7 @@ def lines(
     limit: Optional[int],
     *,
     named: int,
+    by_words: int,
     resident: Optional[int],
     notes: Sequence[Statement],
     held_by: Mapping[int, str],
@@ -61,7 +62,7 @@ def lines(
     fold: bool,
     asked: str = "",
 ) -> Iterator[str]:
-    """`named`: bytes of blocks whose type is certain; `resident`: bytes of all blocks in memory; `held_by`: main holder
+    """`named`: bytes of blocks whose type is certain; `by_words`: of more whose type what they hold shows; `resident`: bytes of all blocks in memory; `held_by`: main holder
     by a type's number; `retained`: bytes with all that only its blocks lead to, by a type's number; `owners`: --owners
     was not asked for but could be; `by`: the order of the rows; `fold`: small types share one row; `asked`: only this
     type is shown."""
@@ -71,6 +72,8 @@ def lines(
     theirs = f" ({count(caches, 'is', 'are')} glibc's thread {'cache' if caches == 1 else 'caches'})" if caches else ""
     first = f"{count(totals.blocks, 'live block')}{theirs}, {style.size(totals.bytes)}{memory}: "
     first += f"the type of {style.size(named)} is certain"
+    if by_words:
+        first += f", of {style.size(by_words)} more by what the blocks hold"
     if asked:
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
         first = f"{asked}: {count(blocks, 'block')}, {style.size(size)}, {share(size, totals.bytes)} of the live bytes"

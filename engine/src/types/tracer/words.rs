@@ -93,7 +93,11 @@ impl Tracer<'_> {
             let name = self.objects.names.names.get(self.named.name[block] as usize);
             let is_text = name.is_some_and(|name| name.of.is_some());
             let counted = std::mem::take(&mut self.named.elements[block]) > 0;
-            if counted || is_text && self.objects.memory.ends_with_text(block as u32, 0)? {
+            let memory = self.objects.memory;
+            if counted
+                || is_text && memory.ends_with_text(block as u32, 0)?
+                || memory.has_text_behind_its_length(block as u32)
+            {
                 self.named.level[block] = Strength::Words as u8;
             }
         }
