@@ -121,7 +121,7 @@ def text_of(found: Seen, pointer: int) -> bytes:
 def test_redis_knows_its_keys_and_values() -> None:
     names = (
         "sds",
-        "robj",
+        "redisObject",
         "dict",
         "dictEntry",
         "dict table",
