@@ -26,6 +26,19 @@ def member_at(facts_of: Facts, type: int, offset: int, in_unions: bool = True) -
     return name.removeprefix(".") if name else None
 
 
+def is_void_pointer(facts_of: Facts, type: int, offset: int, deep: int = DEEPEST) -> bool:
+    """Whether there is a `void *` at this offset; of a union's members one that is a pointer counts."""
+    facts = facts_of(type)
+    if facts.form == "array" and facts.target is not None and deep:
+        size = facts_of(facts.target).size
+        return bool(size) and is_void_pointer(facts_of, facts.target, offset % size, deep - 1)
+    if facts.form in ("struct", "union"):
+        inner = [each for each in facts.fields if each.offset <= offset < each.offset + facts_of(each.type).size]
+        found = [is_void_pointer(facts_of, each.type, offset - each.offset, deep - 1) for each in inner if deep]
+        return any(found)
+    return facts.form == "pointer" and facts.target is None and offset == 0
+
+
 def _within(facts_of: Facts, type: int, offset: int, deep: int, in_unions: bool) -> Optional[str]:
     """Empty: the type itself, which has no members."""
     facts = facts_of(type)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from itertools import islice
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.report import UNNAMED
 from ...sources.elf.unwind import UnwoundFrame
 from ...sources.target import RegionIndex, Span
+from ..declared.claims import is_void_pointer, member_at
 from ..declared.container_rows import start_of
 from ..declared.named_blocks import StartVariable
 from ..declared.once_per_image import declared_in
@@ -245,12 +247,54 @@ class HoldingLocals:
         return value is not None and start.data == value.to_bytes(memory.pointer_size, memory.byte_order)
 
 
+class TypedVariables:
+    """Where the program's own variables lie, with their types."""
+
+    def __init__(self, search: ImageSearch) -> None:
+        self._named = declared_in(search)
+        starts = self._named.starts if self._named is not None else ()
+        self._all = sorted((each for each in starts if each.frame is None and each.address is not None), key=_place)
+        self._places = [_place(each) for each in self._all]
+
+    def at(self, address: int) -> Optional[StartVariable]:
+        number = bisect_right(self._places, address) - 1
+        if number < 0 or self._named is None:
+            return None
+        size = self._named.types.facts(self._all[number].type).size
+        return self._all[number] if address < self._places[number] + size else None
+
+    def member(self, address: int) -> str:
+        """Of a variable that is a struct, or an array of such; "": it is none."""
+        found = self.at(address)
+        if found is None or self._named is None:
+            return ""
+        return member_at(self._named.types.facts, found.type, address - _place(found), in_unions=False) or ""
+
+    def is_cookie(self, block: int, address: int) -> bool:
+        """Whether it is a `void *`, kept to be handed back, where types lead to the block from another variable."""
+        named, found = self._named, self.at(address)
+        if found is None or named is None:
+            return False
+        is_void = is_void_pointer(named.types.facts, found.type, address - _place(found))
+        return is_void and self.leads_to(block) not in (None, found)
+
+    def leads_to(self, block: int) -> Optional[StartVariable]:
+        """The one from which types lead to a block that is certain to be of its type."""
+        named = self._named
+        start = start_of(named, block) if named is not None and named.is_certain(block) else None
+        return start if start is not None and start.frame is None else None
+
+
+def _place(variable: StartVariable) -> int:
+    return variable.address or 0
+
+
 FOREMOST = ("PL_curinterp",)
 """What a program calls its main structure, where other variables of the same rank lead to it as well."""
-RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "local", "stack", "stale word")
+RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "cookie", "local", "stack", "stale word")
 """The better one comes first: stacks and registers hold for a moment what something else keeps, and stale words hold
 what was there before; of other mappings nobody knows what in them is old. A local variable is known to be one by its
-type, where the rest of a stack may be old."""
+type, where the rest of a stack may be old. A `void *` that a callback gets back owns nothing that types lead to."""
 STALE_RANK = RANKS.index("stale word")
 OWN = ("global", "tls", "kernel", "runtime", "mapping", "stack", "register")
 """The kinds of owners."""
@@ -288,7 +332,7 @@ def leads_of(search: ImageSearch, graph: Graph) -> Leads:
         named.owner_of(seed, why_text(graph.stale.why(seed.address)) if seed.edge & STALE else None)
         for seed in graph.seeds
     ]
-    claims = named.claims(graph, [each.owner for each in found])
+    claims = named.claims(graph, found)
     stacks = {each.owner.tid for each in found if each.owner.kind == "stack"}
     best: dict[Owner, tuple[int, bool, bool, int]] = {}
     for at, each in enumerate(found):
@@ -301,6 +345,39 @@ def leads_of(search: ImageSearch, graph: Graph) -> Leads:
     numbers = {owner: number for number, owner in enumerate(owners)}
     edges = edges_of_seeds(search, graph.seeds)
     return Leads(owners, [Lead(each.rank, numbers[each.owner], edge) for each, edge in zip(found, edges)], claims)
+
+
+def by_members(search: ImageSearch, graph: Graph, stated: Leads, found: MainHolders) -> Optional[Leads]:
+    """A variable that holds more than half of everything says little: each member of it that leads to something is an
+    owner of its own. None: there is no such variable."""
+    below = graph.table.below(found.parents, graph.blocks.sizes)
+    held = Counter[int]()
+    for block in {lead.edge >> FLAGS for lead in stated.leads}:
+        if found.whose[block] != NOBODY and found.parents[block] == NOBODY:
+            held[found.whose[block]] += below[block]
+    number, size = max(held.items(), key=lambda each: each[1], default=(NOBODY, 0))
+    if number == NOBODY or 2 * size <= graph.blocks.bytes or stated.owners[number].kind != "global":
+        return None
+    variables, whole = TypedVariables(search), stated.owners[number]
+    members = {
+        at: variables.member(seed.address)
+        for at, (lead, seed) in enumerate(zip(stated.leads, graph.seeds))
+        if lead.owner == number
+    }
+    if not all(members.values()):
+        return None
+    own = [whole._replace(name=f"{whole.name}.{member}") for member in dict.fromkeys(members.values())]
+    owners = [*stated.owners[:number], *own, *stated.owners[number + 1 :]]
+    numbers = {owner: place for place, owner in enumerate(owners)}
+    leads = [
+        lead._replace(
+            owner=numbers[
+                whole._replace(name=f"{whole.name}.{members[at]}") if at in members else stated.owners[lead.owner]
+            ]
+        )
+        for at, lead in enumerate(stated.leads)
+    ]
+    return Leads(owners, leads, stated.claims)
 
 
 def put_in_order(graph: Graph, stated: Leads, found: MainHolders) -> bool:
@@ -337,6 +414,7 @@ class _Named:
         self._files = [each for each in search.session.regions if each.is_file]
         self._starts = [each.start for each in self._files]
         self._locals = HoldingLocals(search)
+        self._variables = TypedVariables(search)
 
     def owner_of(self, seed: Seed, why: Optional[str]) -> _Who:
         """`why`: of a stale word."""
@@ -365,22 +443,26 @@ class _Named:
             return _Who(Owner(root.kind, root.path or f"{root.start:#x}"), rank)
         if root.kind == "global" and self._is_of_system(root.start):
             rank = RANKS.index("of the system")
+        if root.kind == "global" and self._variables.is_cookie(block, seed.address):
+            rank = RANKS.index("cookie")
         place = names.place(root, seed.address)
         if place is None:
             return _Who(Owner(root.kind, None, root.tid), rank, nameless=True)
         name = f"{UNNAMED}{place.name}" if place.in_file else place.name or None
         return _Who(Owner(root.kind, name, root.tid), rank, nameless=place.in_file)
 
-    def claims(self, graph: Graph, owners: Sequence[Owner]) -> Claims:
-        """`owners`: of each of the graph's seeds."""
+    def claims(self, graph: Graph, whose: Sequence[_Who]) -> Claims:
+        """`whose`: each of the graph's seeds."""
         frames, program = StartFrames(self._search), ground_of(self._search.session).modules.program
         path = program.path if program is not None else None
         locals, variables, others = list[int](), list[int](), list[int]()
-        for number, (seed, owner) in enumerate(zip(graph.seeds, owners)):
-            if owner.stale is not None:
+        for number, (seed, who) in enumerate(zip(graph.seeds, whose)):
+            owner = who.owner
+            if owner.stale is not None or who.rank == RANKS.index("cookie"):
                 continue
             if owner.kind == "stack" and seed.address and frames.has(owner.tid, seed.address):
-                locals.append(number)
+                if owner.is_local or self._variables.leads_to(seed.edge >> FLAGS) is None:
+                    locals.append(number)
             elif owner.kind == "global":
                 (variables if self._path_at(seed.address) == path else others).append(number)
             elif owner.kind == "kernel":

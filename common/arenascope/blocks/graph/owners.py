@@ -12,11 +12,21 @@ from typing import NamedTuple, Optional, Sequence
 from ...engine import OwnerRow, Ownership, places_of
 from .blocks import ALIGNED, FLAGS, LOW, NOBODY, STALE
 from .edges import Further, Graph, build, lasting, with_more
-from .leads import RANKS, Lead, MainHolders, Owner, leads_of, main_holders, put_in_order, stale_leads
+from .leads import (
+    RANKS,
+    Lead,
+    MainHolders,
+    Owner,
+    by_members,
+    leads_of,
+    main_holders,
+    put_in_order,
+    stale_leads,
+)
 from .leaks import pointers_again
 from .refs import ImageSearch
 
-GROUPS = (0, 0, 0, 0, 1, 1, 2, 3, 4)
+GROUPS = (0, 0, 0, 0, 1, 1, 1, 2, 3, 4)
 """The group of each rank. A block is shared only with owners of the same group: those of worse groups do not count."""
 PASSING = GROUPS[RANKS.index("local")]
 """Blocks that only owners of this group or a worse one hold do not make others shared either."""
@@ -145,6 +155,11 @@ def _held_by(search: ImageSearch, graph: Graph) -> BlockHolders:
         return [*(each for each in leads if each.edge & STALE), *by_words]
 
     main = main_holders(graph, sure(), stale, chance=is_low, better=better)
+    members = by_members(search, graph, stated, main)
+    if members is not None:
+        stated, (owners, leads, _) = members, members
+        by_words.clear()
+        main = main_holders(graph, sure(), stale, chance=is_low)
     return BlockHolders(graph, owners, [*leads, *by_words], main)
 
 

@@ -28,7 +28,17 @@ from .selection import (
 )
 
 HOW = "its struct's words, and what they point to"
-NAMES = ("sds", "redisObject", "dict", "dictEntry", "dict table", "quicklist", "quicklistNode", "listpack", "zskiplistNode")
+NAMES = (
+    "sds",
+    "redisObject",
+    "dict",
+    "dictEntry",
+    "dict table",
+    "quicklist",
+    "quicklistNode",
+    "listpack",
+    "zskiplistNode",
+)
 KINDS = {name: Kind(name, "holder", how=HOW) for name in NAMES}
 DICT_TYPES = (
     "dbDictType",

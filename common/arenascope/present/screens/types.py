@@ -62,10 +62,10 @@ def lines(
     fold: bool,
     asked: str = "",
 ) -> Iterator[str]:
-    """`named`: bytes of blocks whose type is certain; `by_words`: of more whose type what they hold shows; `resident`: bytes of all blocks in memory; `held_by`: main holder
-    by a type's number; `retained`: bytes with all that only its blocks lead to, by a type's number; `owners`: --owners
-    was not asked for but could be; `by`: the order of the rows; `fold`: small types share one row; `asked`: only this
-    type is shown."""
+    """`named`: bytes of blocks whose type is certain; `by_words`: of more whose type what they hold shows; `resident`:
+    bytes of all blocks in memory; `held_by`: main holder by a type's number; `retained`: bytes with all that only its
+    blocks lead to, by a type's number; `owners`: --owners was not asked for but could be; `by`: the order of the rows;
+    `fold`: small types share one row; `asked`: only this type is shown."""
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     memory = in_memory(style, totals.bytes, resident)
     caches = totals.caches
