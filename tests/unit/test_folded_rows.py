@@ -26,6 +26,7 @@ def told(
             totals,
             limit,
             named=0,
+            by_words=0,
             resident=None,
             notes=(),
             held_by={},
