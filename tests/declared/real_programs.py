@@ -1,10 +1,11 @@
-"""Lua and ninja from their distribution's sources, at -O2 -g, which stand still with much in their heaps; and what
-their functions make."""
+"""Programs from their distribution's sources, at -O2 -g, which stand still with much in their heaps; and what their
+functions make."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import time
 from contextlib import ExitStack
@@ -262,6 +263,61 @@ NINJA = RealProgram(
             "SubprocessSet::Add": "Subprocess",
             "Builder::Build": "RealCommandRunner",
             "real_main": "StatusPrinter",
+        }.items()
+    },
+)
+
+# dnsmasq
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def dnsmasq_build(source: Path) -> Sequence[object]:
+    return ["gcc", "-O2", "-g", "-w", '-DVERSION="2"', *sorted((source / "src").glob("*.c"))]
+
+
+def dnsmasq_files(folder: Path) -> Sequence[str]:
+    names = (f"10.{i >> 8}.{i & 255}.1 host{i}.example.org h{i}\n" for i in range(1500))
+    (folder / "hosts").write_text("".join(names))
+    lines = [f"port={free_port()}", f"addn-hosts={folder / 'hosts'}", "no-resolv", "no-hosts", "keep-in-foreground"]
+    lines += ["listen-address=127.0.0.1", "bind-interfaces", "cache-size=5000", "log-facility=-"]
+    for i in range(150):
+        lines += [f"server=/zone{i}.example/127.0.0.1#5400", f"address=/block{i}.example/0.0.0.0"]
+        lines += [f"txt-record=t{i}.example,text {i}", f"srv-host=_s._tcp.s{i}.example,host{i}.example.org,80"]
+        lines += [f"dhcp-host=aa:bb:cc:00:00:{i:02x},10.9.0.{i},name{i}", f"cname=alias{i}.example,host{i}.example.org"]
+    (folder / "conf").write_text("\n".join(lines) + "\n")
+    return ["-C", "conf", "--user="]
+
+
+DNSMASQ_TEXTS = ", ".join(
+    [
+        "server.domain",
+        "txt_record.name",
+        "mx_srv_record.name",
+        "mx_srv_record.target",
+        "cname.alias",
+        "cname.target",
+        "dhcp_config.hostname",
+    ]
+)
+DNSMASQ = RealProgram(
+    "dnsmasq",
+    dnsmasq_build,
+    dnsmasq_files,
+    lambda _pid, output: b" names" in output.read_bytes(),
+    {
+        function: f"// block: {made}"
+        for function, made in {
+            "read_hostsfile": "crec",
+            "make_non_terminals": "crec",
+            "cache_reload": "crec",
+            "canonicalise": f"char[] of {DNSMASQ_TEXTS}",
+            "cache_init": "crec[]",
+            "rehash": "crec *[]",
+            "build_server_array": "server *[]",
         }.items()
     },
 )
