@@ -59,7 +59,7 @@ def test_all_variables_of_a_stripped_program_are_one_owner(subject: Subject, nam
     """It holds what these hold where they have names."""
     expected = asked(Path(str(named.pid)), "owners --limit 0")
     globals_ = [each for each in expected["owners"] if each["kind"] == "global" and each["stale"] is None]
-    assert {"ledger"} <= {each["name"] for each in globals_}
+    assert any(each["name"].startswith("ledger") for each in globals_)
     for image in (Path(str(subject.pid)), saved(subject, tmp_path)):
         document = asked(image, "owners --limit 0")
         row = own(document, subject)

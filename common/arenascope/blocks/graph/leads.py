@@ -247,6 +247,9 @@ class HoldingLocals:
         return value is not None and start.data == value.to_bytes(memory.pointer_size, memory.byte_order)
 
 
+INDEX = re.compile(r"\[\d+\]")
+
+
 class TypedVariables:
     """Where the program's own variables lie, with their types."""
 
@@ -264,11 +267,14 @@ class TypedVariables:
         return self._all[number] if address < self._places[number] + size else None
 
     def member(self, address: int) -> str:
-        """Of a variable that is a struct, or an array of such; "": it is none."""
+        """Of a variable that is a struct, or an array of such: ".log", "[].log"; "": it is none."""
         found = self.at(address)
         if found is None or self._named is None:
             return ""
-        return member_at(self._named.types.facts, found.type, address - _place(found), in_unions=False) or ""
+        member = member_at(self._named.types.facts, found.type, address - _place(found), in_unions=False) or ""
+        member = INDEX.sub("[]", member)
+        # elements without names are not told apart
+        return "" if not member.strip("[]") else member if member[0] == "[" else f".{member}"
 
     def is_cookie(self, block: int, address: int) -> bool:
         """Whether it is a `void *`, kept to be handed back, where types lead to the block from another variable."""
@@ -366,13 +372,13 @@ def by_members(search: ImageSearch, graph: Graph, stated: Leads, found: MainHold
     }
     if not all(members.values()):
         return None
-    own = [whole._replace(name=f"{whole.name}.{member}") for member in dict.fromkeys(members.values())]
+    own = [whole._replace(name=f"{whole.name}{member}") for member in dict.fromkeys(members.values())]
     owners = [*stated.owners[:number], *own, *stated.owners[number + 1 :]]
     numbers = {owner: place for place, owner in enumerate(owners)}
     leads = [
         lead._replace(
             owner=numbers[
-                whole._replace(name=f"{whole.name}.{members[at]}") if at in members else stated.owners[lead.owner]
+                whole._replace(name=f"{whole.name}{members[at]}") if at in members else stated.owners[lead.owner]
             ]
         )
         for at, lead in enumerate(stated.leads)
