@@ -632,7 +632,7 @@ impl Rows<'_> {
             None => false,
         };
         if let Some(chained) = chained {
-            (form, links) = (RowForm::ChainedHashTable, self.links(&[chained]));
+            form = RowForm::ChainedHashTable;
             let (mut tables, mut slots) = (Vec::new(), 0);
             for block in &self.blocks[&number] {
                 let mut heads = Vec::new();
@@ -640,7 +640,17 @@ impl Rows<'_> {
                 self.known.words(*block, |word| push(&mut heads, word))?;
                 push(&mut tables, heads)?;
             }
-            let walk = self.walk(chained, &tables)?;
+            // a struct that is in a list as well has that one's links, too: chains are the shorter ones
+            let mut shortest: Option<(Walk, Rc<str>)> = None;
+            for link in self.links_by_use(chained) {
+                let walk = self.walk(chained, Some(&link), &tables)?;
+                let is_shorter = |best: &Walk| (walk.longest, best.elements) < (best.longest, walk.elements);
+                if shortest.as_ref().map_or(true, |(best, _)| is_shorter(best)) {
+                    shortest = Some((walk, link));
+                }
+            }
+            let Some((walk, link)) = shortest else { return Ok(()) };
+            links = BTreeSet::from([link.strip_prefix('.').map(Rc::from).unwrap_or(link)]);
             counted = Elements { number: walk.elements, largest: walk.largest, ..counted };
             (counted.buckets, counted.longest_chain) = (Some(slots), Some(walk.longest));
         } else if is_of_pointers {
@@ -708,7 +718,8 @@ impl Rows<'_> {
                         push(&mut heads, self.known.memory.start(*block))?;
                     }
                 }
-                let walk = self.walk(main, &[heads])?;
+                let link = self.links_by_use(main).into_iter().next();
+                let walk = self.walk(main, link.as_ref(), &[heads])?;
                 (counted.number, counted.largest) = (counted.number.max(walk.elements), walk.longest);
             }
             let (path, begun) = (self.pattern(main).text.clone(), self.pattern(main).begun);
@@ -722,21 +733,24 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Follows the member by which structs of one pattern chain, from the heads that each container has.
-    fn walk(&mut self, number: u32, containers: &[Vec<u64>]) -> Result<Walk> {
+    /// The members by which structs of one pattern lead to each other, the one that most do by first.
+    fn links_by_use(&self, number: u32) -> Vec<Rc<str>> {
+        let mut again: Vec<_> = self.pattern(number).again.iter().collect();
+        again.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        again.into_iter().map(|(edge, _)| self.patterns.edges[*edge as usize].text.clone()).collect()
+    }
+
+    /// Follows a member by which structs of one pattern chain, from the heads that each container has.
+    fn walk(&mut self, number: u32, link: Option<&Rc<str>>, containers: &[Vec<u64>]) -> Result<Walk> {
         let (pattern, known) = (self.pattern(number), &self.known);
         let name = pattern.name;
-        // of several as many times the first
-        let link = pattern.again.iter().rev().max_by_key(|(_, count)| *count);
-        let link = link.map(|(edge, _)| self.patterns.edges[*edge as usize].text.clone());
         let layout = match known.names[name as usize].of {
             Some(of) => Some(known.layouts.of(of)?),
             None => None,
         };
         // none: it is none of the struct's own pointers
-        let offset = layout.and_then(|layout| {
-            layout.slots.iter().find(|slot| link.as_ref() == Some(&slot.step)).map(|slot| slot.offset)
-        });
+        let offset =
+            layout.and_then(|layout| layout.slots.iter().find(|slot| link == Some(&slot.step)).map(|slot| slot.offset));
         let mut walk = Walk::default();
         let (seen, mut met, mut pace) = (&mut self.seen, Vec::new(), Pace::new(self.control));
         for heads in containers {
