@@ -36,7 +36,7 @@ SAID = {
     "buffers": {"leaks": "nb"},
     "bus": {"waste": "nbr"},
     "catalog": {"waste": "nbr"},
-    "chat": {"containers": "nb"},
+    "chat": {"containers": "nb", "waste": "nbr"},
     "dispatch": {"containers": "nb", "owners": "nb"},
     "documents": {"containers": "nb", "owners": "nb", "waste": "nbr"},
     "gateway": {"waste": "nbr"},
@@ -47,6 +47,7 @@ SAID = {
     "peers": {"waste": "nbr"},
     "prefs": {"waste": "nbr"},
     "presence": {"waste": "nbr"},
+    "resolver": {"waste": "nbr"},
     "routes": {"waste": "nbr"},
     "samples": {"waste": "nbr"},
     "scheduler": {"waste": "nbr"},
@@ -113,6 +114,17 @@ def test_no_service_without_a_fault_is_accused(name: str, level: str) -> None:
         assert used > 5_000_000
         for command in ACCUSING:
             assert accused(ask(service.pid, command), used) == []
+
+
+@pytest.mark.full
+def test_a_hash_table_has_its_own_chains_alone() -> None:
+    """Its entries are in a list as well, most of them in that alone."""
+    have("resolver")
+    with Service("resolver") as service:
+        found = {row["path"]: row["elements"] for row in ask(service.pid, "containers")["containers"]}
+        counters = service.truth.counters
+    assert found["names.buckets"] == counters["hashed"]
+    assert max(size for path, size in found.items() if path.startswith("names.lru")) == counters["listed"]
 
 
 @pytest.mark.full
