@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Callable, Optional
 
 from ...sources.debug_info_types import TypeFacts
@@ -15,6 +16,7 @@ and a member that tells no type. What a claim leads to is never stronger than it
 Facts = Callable[[int], TypeFacts]
 """Of a type by its number."""
 PAIR = "std::pair<"
+INDEX = re.compile(r"\[\d+\]")
 DEEPEST = 16
 """So far members of members are named."""
 
@@ -24,6 +26,11 @@ def member_at(facts_of: Facts, type: int, offset: int, in_unions: bool = True) -
     whatever it has."""
     name = _within(facts_of, type, offset, DEEPEST, in_unions=in_unions)
     return name.removeprefix(".") if name else None
+
+
+def without_numbers(name: str) -> str:
+    """ "[].log" of "[3].log"."""
+    return INDEX.sub("[]", name)
 
 
 def is_void_pointer(facts_of: Facts, type: int, offset: int, deep: int = DEEPEST) -> bool:

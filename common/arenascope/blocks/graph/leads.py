@@ -12,7 +12,7 @@ from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 from ...analysis.report import UNNAMED
 from ...sources.elf.unwind import UnwoundFrame
 from ...sources.target import RegionIndex, Span
-from ..declared.claims import is_void_pointer, member_at
+from ..declared.claims import is_void_pointer, member_at, without_numbers
 from ..declared.container_rows import start_of
 from ..declared.named_blocks import StartVariable
 from ..declared.once_per_image import declared_in
@@ -247,9 +247,6 @@ class HoldingLocals:
         return value is not None and start.data == value.to_bytes(memory.pointer_size, memory.byte_order)
 
 
-INDEX = re.compile(r"\[\d+\]")
-
-
 class TypedVariables:
     """Where the program's own variables lie, with their types."""
 
@@ -272,7 +269,7 @@ class TypedVariables:
         if found is None or self._named is None:
             return ""
         member = member_at(self._named.types.facts, found.type, address - _place(found), in_unions=False) or ""
-        member = INDEX.sub("[]", member)
+        member = without_numbers(member)
         # elements without names are not told apart
         return "" if not member.strip("[]") else member if member[0] == "[" else f".{member}"
 

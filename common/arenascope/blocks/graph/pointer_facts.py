@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.pins import SAMPLES
-from ..declared.claims import member_at
+from ..declared.claims import member_at, without_numbers
 from ..declared.once_per_image import declared_in
 from .asked_address import Goal
 from .blocks import FLAGS, STALE
@@ -86,9 +85,6 @@ class RefDetails:
         return f"[{within // size}]{'.' if member and member[0] != '[' else ''}{member}"
 
 
-INDEX = re.compile(r"\[\d+\]")
-
-
 class StaleRow(NamedTuple):
     """Words alike."""
 
@@ -161,6 +157,6 @@ def _name(told: RefDetails, ref: Ref) -> Optional[str]:
     name = told.member(ref) or told.type_of(ref.block)
     if name is None:
         return None
-    plain = INDEX.sub("[]", name)
+    plain = without_numbers(name)
     # a member that is an array stands for its elements; an array without members does not
     return plain.removesuffix("[]") if "." in plain else plain

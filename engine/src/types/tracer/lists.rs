@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::claims::Strength;
 use super::layouts::{FlatType, Slot, Target, TypeTable};
 use super::memory::Memory;
-use super::names::{At, Claimed, NameForm, Proof};
+use super::names::{At, Claimed, Proof};
 use super::objects::Objects;
 use super::trace::Named;
 use crate::failure::{push, Result};
@@ -116,14 +116,9 @@ impl Objects<'_> {
         let least = agreeing.iter().map(|(.., doubts)| *doubts).min();
         agreeing.retain(|(.., doubts)| Some(*doubts) == least || *doubts < AGREE);
         // where they agree as well as each other it is the one that others of the list are
-        let known = |block: u32| {
-            let name = self.names.names.get(named.name[block as usize] as usize);
-            let is_sure = named.level[block as usize] <= Strength::Rule as u8;
-            name.filter(|name| is_sure && name.form == NameForm::Object).and_then(|name| name.of)
-        };
         // the one that leads there may have the list's head in it
         let others = || some.iter().filter(|block| i64::from(**block) != i64::from(holder));
-        let in_list = |of: TypeId| others().filter(|block| known(**block) == Some(of)).count();
+        let in_list = |of: TypeId| others().filter(|block| self.names.sure_object(named, **block) == Some(of)).count();
         agreeing.sort_by_key(|(agree, of, _)| std::cmp::Reverse((*agree, in_list(*of))));
         let is_list = inner.is_link();
         Ok(match agreeing[..] {
@@ -131,9 +126,7 @@ impl Objects<'_> {
             [(most, of, _), (next, ..), ..] if most >= AGREE && most >= AGREE * next => {
                 Some(Decision { of, is_sure: is_list })
             }
-            [(most, of, _), (next, other, _), ..]
-                if most > 0 && in_list(of) > 0 && in_list(other) == 0 && most >= next =>
-            {
+            [(most, of, _), (_, other, _), ..] if most > 0 && in_list(of) > 0 && in_list(other) == 0 => {
                 Some(Decision { of, is_sure: is_list && most >= AGREE })
             }
             _ => None,

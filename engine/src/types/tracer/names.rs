@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::claims::{Claim, Strength};
 use super::layouts::{Embedded, Layouts, Slot, Target};
 use super::memory::Malloc;
+use super::trace::Named;
 use crate::failure::{push, Result};
 use crate::types::facts::{Form, TypeId};
 
@@ -154,6 +155,13 @@ impl Names {
         push(&mut self.names, name.clone())?;
         self.numbers.insert(name, number);
         Ok(number)
+    }
+
+    /// The type of the object that a block is, where it is certain.
+    pub fn sure_object(&self, named: &Named, block: u32) -> Option<TypeId> {
+        let block = block as usize;
+        let name = self.names.get(named.name[block] as usize).filter(|name| name.form == NameForm::Object)?;
+        name.of.filter(|_| named.level[block] <= Strength::Rule as u8)
     }
 
     /// The step behind a prefix; "[]" in it stands for a block's number.

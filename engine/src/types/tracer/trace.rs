@@ -233,10 +233,7 @@ impl<'a> Tracer<'a> {
         for claimed in begun {
             self.left[Strength::Vtable as usize].push(claimed)?;
         }
-        self.drain(CERTAIN)?;
-        while self.name_by_members()? {
-            self.drain(CERTAIN)?;
-        }
+        self.settle(CERTAIN)?;
         self.drain(LEVELS)?;
         let claims = lost::claims(&mut self.objects, &self.named, starts)?;
         self.push(&claims)?;
@@ -247,15 +244,18 @@ impl<'a> Tracer<'a> {
                 self.left[Strength::Vtable as usize].push(claimed)?;
             }
         }
-        self.drain(LEVELS)?;
-        while self.name_by_members()? {
-            self.drain(LEVELS)?;
-        }
+        self.settle(LEVELS)?;
         if self.name_by_words()? {
-            self.drain(LEVELS)?;
+            self.settle(LEVELS)?;
         }
+        Ok(())
+    }
+
+    /// Takes the claims of the first so many levels, and names what they lead into, until there is no more.
+    fn settle(&mut self, levels: usize) -> Result<()> {
+        self.drain(levels)?;
         while self.name_by_members()? {
-            self.drain(LEVELS)?;
+            self.drain(levels)?;
         }
         Ok(())
     }
@@ -326,7 +326,7 @@ impl<'a> Tracer<'a> {
             if self.named.level[block as usize] < Strength::Field as u8 {
                 continue;
             }
-            if !self.objects.is_proven(found.of, self.memory.start(block), Proof::Any)? && !found.is_sure {
+            if !found.is_sure && !self.objects.is_proven(found.of, self.memory.start(block), Proof::Any)? {
                 continue;
             }
             let level = if found.is_sure { each.claimed.level.max(Strength::Listed) } else { Strength::Weak };

@@ -78,9 +78,7 @@ impl Tracer<'_> {
         layout.slots.iter().any(|slot| {
             let value = self.objects.memory.word(place.wrapping_add(slot.offset)).unwrap_or(0);
             let Some(block) = self.objects.memory.at(value) else { return false };
-            let name = self.objects.names.names.get(self.named.name[block as usize] as usize);
-            let is_sure = self.named.level[block as usize] <= Strength::Rule as u8;
-            is_sure && name.is_some_and(|name| name.form == NameForm::Object && name.of == slot.target)
+            slot.target.is_some() && self.objects.names.sure_object(&self.named, block) == slot.target
         })
     }
 
