@@ -42,9 +42,9 @@ demo: setup-runtime ## walk a hoarding process and its core in GDB
 	@scripts/demo.sh
 
 # pytest comes last, so that its closing line is the last line
-test: setup fixtures ## what tells most, some 9 minutes on two processors (PYTEST_ARGS='-k bins' passes through, JOBS=4)
+test: setup fixtures ## what tells most, some 6 minutes on two processors (PYTEST_ARGS='-k bins' passes through, JOBS=4)
 	@echo "test: unit tests, cores and /proc, a short fuzz; each scenario by GDB, the newest LLDB and the shell, live and in"
-	@echo "test: cores, on this machine's glibc. Some 9 minutes on two processors. Other releases, machines, programs: make test-all"
+	@echo "test: cores, on this machine's glibc. Some 6 minutes on two processors. Other releases, machines, programs: make test-all"
 	@$(PYTHON) -m pytest -m '$(SHORT)' -n $(JOBS) --dist loadgroup $(PYTEST_ARGS) </dev/null
 
 test-all: setup-all fixtures releases ## the whole matrix: every release, machine, LLDB and program; 40 to 60 minutes

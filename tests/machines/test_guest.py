@@ -165,6 +165,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     return boot(TESTS, tmp_path_factory.mktemp("guest"))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.timeout(3300)
 @pytest.mark.xdist_group("guest")
