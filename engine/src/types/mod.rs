@@ -3,5 +3,6 @@
 pub mod dwarf;
 pub mod facts;
 pub mod frames;
+pub mod mangled;
 pub mod spelling;
 pub mod tracer;

@@ -7,7 +7,7 @@ use gimli::constants as dw;
 use crate::types::dwarf::program::Program;
 use crate::types::dwarf::units::Die;
 use crate::types::facts::Language;
-use crate::types::tracer::modules::demangled;
+use crate::types::mangled::demangled;
 
 /// Parameters of parameters that are functions.
 const DEEPEST: u32 = 8;

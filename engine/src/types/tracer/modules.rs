@@ -12,6 +12,7 @@ use super::memory::{Modules, VtableClass};
 use crate::image::Image;
 use crate::types::dwarf::binary::Binary;
 use crate::types::dwarf::units::Module;
+use crate::types::mangled::demangled;
 use crate::types::spelling::spelled;
 
 /// The classes that type_infos of classes are of: without bases, with a single one, with several or virtual ones.
@@ -23,7 +24,6 @@ const TYPE_INFOS: [&[u8]; 3] = [
 const VTABLE: &str = "vtable for ";
 const TYPE_NAME: &str = "typeinfo name for ";
 const LONGEST_NAME: usize = 4096;
-const LONGEST_DEMANGLED: usize = 64 << 10;
 const PIECE: usize = 256;
 
 /// The modules of one image.
@@ -187,34 +187,6 @@ impl Modules for LoadedModules<'_> {
     }
 }
 
-/// A name as a program has it; what is not mangled stays as it is.
-pub fn demangled(name: &str) -> String {
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
-    }
-    let mut bounded = Bounded(String::new());
-    let symbol = cpp_demangle::Symbol::new(name).ok();
-    let options = cpp_demangle::DemangleOptions::new();
-    match symbol.and_then(|symbol| symbol.structured_demangle(&mut bounded, &options).ok()) {
-        // as it is spelled everywhere here
-        Some(()) => bounded.0.replace("> >", ">>").replace("> >", ">>"),
-        None => name.to_owned(),
-    }
-}
-
-/// What is mangled can be very much longer.
-struct Bounded(String);
-
-impl cpp_demangle::DemangleWrite for Bounded {
-    fn write_string(&mut self, text: &str) -> std::fmt::Result {
-        if self.0.len() + text.len() > LONGEST_DEMANGLED {
-            return Err(std::fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,16 +242,5 @@ mod tests {
                 assert_eq!(modules.vtable(other), None);
             }
         });
-    }
-
-    #[test]
-    fn names_are_demangled_as_they_are_spelled() {
-        assert_eq!(demangled("_ZN3app4core17h0123456789abcdefE"), "app::core");
-        assert_eq!(demangled("_ZN3app5InnerI3FooIiEE3runEv"), "app::Inner<Foo<int>>::run()");
-        assert_eq!((&*demangled("main"), &*demangled("_Zwrong")), ("main", "_Zwrong"));
-        // each argument is twice as long as the one before
-        let arguments = "0123456789ABCDEFGHIJKLMNOPQRS".chars().map(|each| format!("S_IS{each}_S{each}_E"));
-        let long = format!("_Z1fSt4pairIiiE{}", arguments.collect::<String>());
-        assert_eq!(demangled(&long), long);
     }
 }
