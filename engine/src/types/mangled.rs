@@ -59,7 +59,10 @@ mod tests {
         assert_eq!(demangled("_ZN3app5InnerI3FooIiEE3runEv"), "app::Inner<Foo<int>>::run()");
         assert_eq!(demangled("_ZTVN3app5InnerI3FooIiEEE"), "vtable for app::Inner<Foo<int>>");
         assert_eq!(demangled("_ZN3app3runIiEEbT_"), "app::run<int>(int)");
-        assert_eq!(demangled("_ZTS4PassI6ModuleJEJEiS_I4UnitJEEJEE"), "typeinfo name for Pass<Module, int, Pass<Unit>>");
+        assert_eq!(
+            demangled("_ZTS4PassI6ModuleJEJEiS_I4UnitJEEJEE"),
+            "typeinfo name for Pass<Module, int, Pass<Unit>>"
+        );
         assert_eq!((&*demangled("main"), &*demangled("_Zwrong")), ("main", "_Zwrong"));
         // each argument is twice as long as the one before
         let arguments = "0123456789ABCDEFGHIJKLMNOPQRS".chars().map(|each| format!("S_IS{each}_S{each}_E"));
