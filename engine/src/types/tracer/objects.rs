@@ -415,7 +415,7 @@ impl<'a> Objects<'a> {
             }
             _ => {
                 let claimed = self.field(block, slot, slot.to, at)?;
-                let is_bytes = slot.is_void && at.proof == Proof::None;
+                let is_bytes = slot.fits_all() && at.proof == Proof::None;
                 let bytes = if is_bytes { self.counts(layout, place, block).beside(1) } else { 0 };
                 Claimed { elements: bytes.min(u64::from(UNNUMBERED)) as u32, ..claimed }
             }

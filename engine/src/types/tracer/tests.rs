@@ -656,6 +656,22 @@ fn a_lost_local_is_found_where_its_structure_proves_it() {
 }
 
 #[test]
+fn bytes_are_told_by_the_number_that_counts_them() {
+    for (count, level) in [(100, Strength::Words), (40, Strength::Field)] {
+        let mut program = Program::new();
+        let types = program.types.clone();
+        let answer = [("data", 0, types.to(program.char)), ("length", 8, program.long)];
+        let answer = types.structure("answer", 16, &answer);
+        // no text: its bytes have no end
+        let data = program.malloc(100, &[u64::MAX; 13]);
+        let first = program.malloc(16, &[data, count]);
+        program.variable("answer", types.to(answer), &[first]);
+        let found = program.trace();
+        assert_eq!((found.text(data), found.level[found.block(data)]), ("char[] of answer.data", level as u8));
+    }
+}
+
+#[test]
 fn a_local_that_may_not_be_set_has_to_be_proven() {
     let mut program = Program::new();
     let types = program.types.clone();
