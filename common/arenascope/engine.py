@@ -772,6 +772,20 @@ class EngineImage(_Owned):
             yield value, found[start:end]
             start = end
 
+    def stretches(self, kinds: Buffer, ranges: Buffer, least: int) -> Iterator[tuple[int, Sequence[tuple[int, int]]]]:
+        """Of each range of blocks' numbers, two of 32 bits in `ranges`: the bytes of all of its blocks, and where
+        neighbours of one kind begin in it: (the first one's number, its kind). Those between the first and the last
+        ones that are smaller than `least` bytes are, with neighbours that are so too, of no kind: -1."""
+        import ctypes
+
+        call, given = _Call(), _Given(3)
+        tables = (call.table(kinds), call.table(ranges, len(ranges) // 2))
+        self._run("stretches", *tables, ctypes.c_uint64(least), CONTROL, given.argument, size=len(kinds))
+        rows, start = given.view("i", 8), 0
+        for end, size in zip(given.view("I", at=1), given.view("Q", at=2)):
+            yield size, [*zip(rows[2 * start : 2 * end : 2], rows[2 * start + 1 : 2 * end : 2])]
+            start = end
+
     @property
     def count(self) -> int:
         """How many blocks there are."""

@@ -720,6 +720,23 @@ pub unsafe extern "C" fn arenascope_grouped(
     })
 }
 
+/// See `selection::stretches`: `kinds` of 32 bits, `ranges` of two numbers of 32 bits; what `Stretches` has, in its order.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_stretches(
+    engine: &Engine,
+    kinds: &Table,
+    ranges: &Table,
+    least: u64,
+    control: &Control,
+    to: &mut [Given; 3],
+) -> i32 {
+    guarded(|| {
+        let found = selection::stretches(&engine.blocks, kinds.of(), ranges.of(), least, control)?;
+        *to = [Given::of(found.rows), Given::of(found.ends), Given::of(found.bytes)];
+        Ok(())
+    })
+}
+
 /// See `selection::fill`: `values` and `places` of 32 bits.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_fill(values: &Table, places: &Table, value: i32) -> i32 {

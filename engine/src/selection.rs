@@ -438,6 +438,59 @@ pub fn grouped(numbers: &[u32], of: &[u64], control: &Control) -> Result<Grouped
     Ok(Grouped { numbers: found, values, ends })
 }
 
+/// Where neighbours of another kind begin.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    pub first: u32,
+    pub kind: i32,
+}
+
+#[derive(Default)]
+pub struct Stretches {
+    pub rows: Vec<Stretch>,
+    /// Of each range: where its rows end, and the bytes of all of its blocks.
+    pub ends: Vec<u32>,
+    pub bytes: Vec<u64>,
+}
+
+/// Neighbours of one kind, `kinds` has one for each block, in each range of blocks' numbers. Those between the first and
+/// the last ones that are smaller than `least` bytes are, with neighbours that are so too, of no kind: -1.
+pub fn stretches(
+    blocks: &Blocks,
+    kinds: &[i32],
+    ranges: &[[u32; 2]],
+    least: u64,
+    control: &Control,
+) -> Result<Stretches> {
+    let mut pace = Pace::new(control);
+    let mut found = Stretches::default();
+    for [first, stop] in ranges {
+        let (first, stop) = (*first as usize, *stop as usize);
+        let kinds = kinds.get(first..stop).ok_or(Failure::BadInput)?;
+        let sizes = blocks.sizes.get(first..stop).ok_or(Failure::BadInput)?;
+        let (mut at, mut bytes, mut is_small) = (0, 0u64, false);
+        while at < kinds.len() {
+            let (begin, kind, mut size) = (at, kinds[at], 0u64);
+            while at < kinds.len() && kinds[at] == kind {
+                pace.step()?;
+                size = size.saturating_add(sizes[at]);
+                at += 1;
+            }
+            bytes = bytes.saturating_add(size);
+            let hides = size < least && begin > 0 && at < kinds.len();
+            if !(hides && is_small) {
+                let kind = if hides { -1 } else { kind };
+                push(&mut found.rows, Stretch { first: (first + begin) as u32, kind })?;
+            }
+            is_small = hides;
+        }
+        push(&mut found.ends, u32::try_from(found.rows.len()).map_err(|_| Failure::BadInput)?)?;
+        push(&mut found.bytes, bytes)?;
+    }
+    Ok(found)
+}
+
 /// Puts a value in these places where there is none yet, which is -1.
 pub fn fill(values: &mut [i32], places: &[u32], value: i32) -> Result<()> {
     for place in places {
@@ -529,6 +582,27 @@ mod tests {
         fill(&mut kinds, &[0, 1], 8).unwrap();
         assert_eq!(kinds, [8, 3, -1]);
         assert!(fill(&mut kinds, &[3], 8).is_err());
+    }
+
+    #[test]
+    fn neighbours_of_one_kind() {
+        let mut blocks = Blocks::default();
+        blocks.sizes = vec![16, 16, 16, 64, 16, 16, 64, 64, 16];
+        let kinds = [5, 5, 6, 5, 6, 7, 5, 5, 6];
+        let told = |least, ranges: &[[u32; 2]]| {
+            let found = stretches(&blocks, &kinds, ranges, least, &Control::default()).unwrap();
+            let rows: Vec<_> = found.rows.iter().map(|row| (row.first, row.kind)).collect();
+            (rows, found.ends, found.bytes)
+        };
+        let all = vec![(0, 5), (2, 6), (3, 5), (4, 6), (5, 7), (6, 5), (8, 6)];
+        assert_eq!(told(0, &[[0, 9]]), (all, vec![7], vec![288]));
+        let large = vec![(0, 5), (2, -1), (3, 5), (4, -1), (6, 5), (8, 6)];
+        assert_eq!(told(32, &[[0, 9]]), (large, vec![6], vec![288]));
+        // the first and the last ones of a range may go on beside it
+        assert_eq!(told(32, &[[4, 6], [6, 6], [2, 3]]), (vec![(4, 6), (5, 7), (2, 6)], vec![2, 2, 3], vec![32, 0, 16]));
+        for wrong in [[3, 2], [8, 10]] {
+            assert!(stretches(&blocks, &kinds, &[wrong], 0, &Control::default()).is_err());
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from itertools import compress, groupby
+from itertools import compress
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.pins import Typed
@@ -64,16 +64,18 @@ class NamedLiveBlocks:
                 yield from self._chunks(piece)
 
     def stretches(self, header: ArenaHeader, heap: Heap, meter: Meter) -> Iterator[Typed]:
-        """The same, but neighbours in use that are of one kind as one."""
+        """The same, but neighbours in use that are of one kind as one; and where those of several kinds have less than
+        a page each, and nothing that is free beside them, these as one of no kind."""
         for piece in metered(self._session.sweep(header, heap), meter):
             if isinstance(piece, Gap):
                 yield piece.address, piece.bytes, piece.kind, NONE
                 continue
             others = self._not_blocks(piece)
-            used = list(self._used(piece, others))
+            ranges, sizes = self._used(piece, others)
+            found = [*self.blocks.engine.stretches(self.numbers, ranges, self._session.target.page_size)]
             # there may be chunks that are no blocks for other reasons
-            if all(sum(self.blocks.sizes[each.start : each.stop]) == size for each, size in used):
-                yield from self._grouped(others, used)
+            if [size for size, _ in found] == sizes:
+                yield from self._grouped(others, [rows for _, rows in found])
             else:
                 yield from self._chunks(piece)
 
@@ -102,23 +104,24 @@ class NamedLiveBlocks:
                 found[chunk] = chunk, session.chunk_size(user), "used", kind
         return [*sorted(found.values()), (end, 0, "", NONE)]
 
-    def _used(self, run: ChunkRun, others: Sequence[Typed]) -> Iterator[tuple[range, int]]:
-        """The blocks in front of each of the others, by their numbers, and the bytes that these must have."""
+    def _used(self, run: ChunkRun, others: Sequence[Typed]) -> tuple[array[int], list[int]]:
+        """The blocks in front of each of the others, as two numbers each, and the bytes that these must have."""
         starts, before, at = self.blocks.starts, self._session.layout.header, run.address
+        ranges, sizes = array("I"), list[int]()
         for chunk, size, _, _ in others:
-            yield range(bisect_left(starts, at + before), bisect_left(starts, chunk + before)), max(0, chunk - at)
+            first = bisect_left(starts, at + before)
+            ranges.extend((first, max(first, bisect_left(starts, chunk + before))))
+            sizes.append(max(0, chunk - at))
             at = chunk + size
+        return ranges, sizes
 
-    def _grouped(self, others: Sequence[Typed], used: Sequence[tuple[range, int]]) -> Iterator[Typed]:
+    def _grouped(self, others: Sequence[Typed], found: Sequence[Sequence[tuple[int, int]]]) -> Iterator[Typed]:
         starts, before = self.blocks.starts, self._session.layout.header
-        for other, (numbers, _) in zip(others, used):
-            first = numbers.start
-            for kind, group in groupby(self.numbers[first : numbers.stop]):
-                following = first + sum(1 for _ in group)
+        for other, rows in zip(others, found):
+            for number, (first, kind) in enumerate(rows, 1):
                 chunk = starts[first] - before
-                end = starts[following] - before if following < numbers.stop else other[0]
+                end = starts[rows[number][0]] - before if number < len(rows) else other[0]
                 yield chunk, end - chunk, "used", kind
-                first = following
             if other[1]:
                 yield other
 

@@ -99,7 +99,7 @@ unsafe fn call(input: &mut Unstructured) -> Result<()> {
                 &mut *given.as_mut_ptr().cast::<[Given; $count]>()
             };
         }
-        let code = match input.int_in_range(0..=20)? {
+        let code = match input.int_in_range(0..=21)? {
             0 => arenascope_blocks(engine, &a.table(8), &b.table(8), &c.table(8)),
             1 => {
                 let tables = (&a.table(40), &b.table(8), &c.table(1));
@@ -159,6 +159,10 @@ unsafe fn call(input: &mut Unstructured) -> Result<()> {
                 arenascope_select(engine, tables.0, tables.1, at, sizes, bases, tables.2, values, 2, &control, to)
             }
             19 => arenascope_grouped(engine, &a.table(4), &b.table(8), &control, into!(3)),
+            21 => {
+                let least = u64::from(small);
+                arenascope_stretches(engine, &a.table(4), &b.table(8), least, &control, into!(3))
+            }
             20 => arenascope_fill(&a.table(4), &b.table(4), small as i32),
             _ if graph.is_null() => arenascope_equal(&a.table(8), small, word, &mut given[0]),
             14 => arenascope_graph_groups(&*graph, &a.table(4), small & 1, &control, into!(4)),
