@@ -4,13 +4,13 @@ complete, and says the same through all of them. That the figures are true is fo
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pytest
+from documents import common
 from doors import DOORS, NEWEST, Core, Image, Live
 from looks import opened
 from marks import full_after
@@ -94,19 +94,6 @@ def test_every_command_answers(told: dict[tuple[str, str], dict[str, Any]], door
         assert (document.json()["complete"], document.json()["problems"]) == (True, []), name
         if name not in MOMENT:
             assert common(document.text) == common(shell[name][1].text), name
-
-
-def common(text: str) -> dict[str, Any]:
-    """What a document says, but for what a door has its own word for."""
-    document = {key: value for key, value in json.loads(text).items() if key not in ("door", "held_seconds")}
-    if document["command"] in ("containers", "waste"):
-        # variables of functions are no door's but a debugger's
-        for key in (document["command"], "left_out", "notes"):
-            del document[key]
-    (document["glibc"] or {}).pop("located_by", None)
-    for advice in document.get("advice", ()):
-        del advice["how"]  # as it is typed there
-    return document
 
 
 @pytest.mark.xdist_group("every command")

@@ -4,19 +4,23 @@ functions make."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
-from typing import Callable, Mapping, NamedTuple, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
 
 import pytest
 from debian_source import downloaded, unpack
 from lifetimes import dies_with_us
 from looks import ROOT, give_up
-from sites import LIBRARY, Expected, is_librarys_own, judged, sited_blocks
+from running import await_stop
+from sites import LIBRARY, Expected, Frame, is_librarys_own, judged, line_of, sited_blocks
 from subjects import await_parked
 
 BUILT = ROOT / "fixtures" / "build" / "real"
@@ -25,11 +29,16 @@ AT_WORK = 4
 """Commands that ninja waits for."""
 
 
+IN_CXX = (".cc", ".h")
+NEW = re.compile(r"\bnew (?P<type>(?:unsigned )?\w+(?:::\w+)*)(?P<sign>[(\[{])")
+BUILT_IN = ("char", "unsigned char", "int")
+
+
 class RealProgram(NamedTuple):
     source: str
     """The distribution's package."""
-    build: Callable[[Path], Sequence[object]]
-    """The compiler's words for an unpacked source."""
+    build: Callable[[Path, Path], Iterable[Sequence[object]]]
+    """The commands that make a program of an unpacked source."""
     prepare: Callable[[Path], Sequence[str]]
     """Writes what it is given into a folder, in which it runs with these arguments."""
     stands: Callable[[int, Path], bool]
@@ -50,8 +59,9 @@ class RealProgram(NamedTuple):
         shutil.rmtree(source, ignore_errors=True)
         unpack(downloaded(self.source, program.parent), source)
         new = program.with_name("new")
-        done = subprocess.run([*map(str, self.build(source)), "-o", str(new)], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-2000:]
+        for words in self.build(source, new):
+            done = subprocess.run([*map(str, words)], cwd=source, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr[-2000:]
         # whole or not at all
         os.replace(new, program)
         return program
@@ -78,6 +88,8 @@ class Standing:
         with ExitStack() as stack:
             stack.callback(self.end)
             self._await(folder / "output")
+            os.kill(self.pid, signal.SIGSTOP)
+            await_stop(self.pid)
             stack.pop_all()
 
     def _await(self, output: Path) -> None:
@@ -99,13 +111,17 @@ class Standing:
         judgements: dict[int, Expected] = {}
         for address, block in sited_blocks(self.log, self.pid, self.program).items():
             if not block.foreign and not is_librarys_own(block.calls):
-                site = judgements.setdefault(id(block.calls), judged(block.calls, self.real.remarks))
+                site = judgements.setdefault(id(block.calls), judged(block.calls, self._told))
                 found[address] = site._replace(size=block.size, site=site.site or " < ".join(map(str, block.calls[:3])))
         return found
+
+    def _told(self, frame: Frame) -> str:
+        return self.real.remarks.get(frame.name) or by_its_line(frame)
 
     def end(self) -> None:
         # ninja ends its commands
         self.process.terminate()
+        self.process.send_signal(signal.SIGCONT)
         try:
             self.process.wait(START_SECONDS)
         except subprocess.TimeoutExpired:
@@ -113,6 +129,16 @@ class Standing:
             self.process.wait()
         if self.process.stdin is not None:
             self.process.stdin.close()
+
+
+def by_its_line(frame: Frame) -> str:
+    """What a line of C++ makes of a type that it names."""
+    found = NEW.search(line_of(Path(frame.file), frame.line)) if frame.file.endswith(IN_CXX) else None
+    if found is None:
+        return ""
+    kind, namespace = found["type"], frame.name.partition("::")[0]
+    scope = "" if "::" in kind or kind in BUILT_IN or "::" not in frame.name else f"{namespace}::"
+    return f"// block: {scope}{kind}{'[]' * (found['sign'] == '[')}"
 
 
 # Lua
@@ -147,9 +173,9 @@ io.read()
 """
 
 
-def lua_build(source: Path) -> Sequence[object]:
+def lua_build(source: Path, program: Path) -> Iterator[Sequence[object]]:
     files = [each for each in sorted((source / "src").glob("*.c")) if each.name != "luac.c"]
-    return ["gcc", "-O2", "-g", "-std=gnu99", "-DLUA_USE_POSIX", *files, "-lm"]
+    yield ["gcc", "-O2", "-g", "-std=gnu99", "-DLUA_USE_POSIX", *files, "-lm", "-o", program]
 
 
 def lua_script(folder: Path) -> Sequence[str]:
@@ -208,7 +234,7 @@ OTHERS = "x = 1\nrule other\n  command = true $x\nbuild other.o: other 0/header\
 LIBRARIES, OBJECTS = 60, 30
 
 
-def ninja_build(source: Path) -> Sequence[object]:
+def ninja_build(source: Path, program: Path) -> Iterator[Sequence[object]]:
     left_out = ("_test.cc", "_bench.cc", "test.cc", "browse.cc", ".in.cc", "perftest.cc")
     windows = ("win32", "msvc", "minidump")
     files = [
@@ -216,7 +242,7 @@ def ninja_build(source: Path) -> Sequence[object]:
         for each in sorted((source / "src").glob("*.cc"))
         if not each.name.endswith(left_out) and not any(word in each.name for word in windows)
     ]
-    return ["g++", "-O2", "-g", "-std=c++14", *files, "-pthread"]
+    yield ["g++", "-O2", "-g", "-std=c++14", *files, "-pthread", "-o", program]
 
 
 def ninja_files(folder: Path) -> Sequence[str]:
@@ -275,8 +301,8 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def dnsmasq_build(source: Path) -> Sequence[object]:
-    return ["gcc", "-O2", "-g", "-w", '-DVERSION="2"', *sorted((source / "src").glob("*.c"))]
+def dnsmasq_build(source: Path, program: Path) -> Iterator[Sequence[object]]:
+    yield ["gcc", "-O2", "-g", "-w", '-DVERSION="2"', *sorted((source / "src").glob("*.c")), "-o", program]
 
 
 def dnsmasq_files(folder: Path) -> Sequence[str]:
@@ -321,3 +347,104 @@ DNSMASQ = RealProgram(
         }.items()
     },
 )
+
+# aria2
+
+WITHOUT = (
+    "gnutls",
+    "openssl",
+    "libnettle",
+    "libgmp",
+    "libgcrypt",
+    "libssh2",
+    "libcares",
+    "sqlite3",
+    "libxml2",
+    "libexpat",
+)
+"""Libraries that it can do without, so that it is built alike wherever it is built."""
+WAITING, AT_A_SERVER, TORRENTS, COOKIES = 2000, 10, 40, 500
+
+
+def aria2_build(source: Path, program: Path) -> Iterator[Sequence[object]]:
+    without = [f"--without-{each}" for each in WITHOUT]
+    yield ["./configure", "--disable-nls", "--disable-dependency-tracking", *without, "CXXFLAGS=-O2 -g -w"]
+    yield ["make", f"-j{os.cpu_count()}"]
+    yield ["cp", "src/aria2c", program]
+
+
+Bencoded = Union[int, bytes, Sequence["Bencoded"], Mapping[bytes, "Bencoded"]]
+
+
+def bencoded(value: Bencoded) -> bytes:
+    if isinstance(value, int):
+        return b"i%de" % value
+    if isinstance(value, bytes):
+        return b"%d:%b" % (len(value), value)
+    if isinstance(value, Mapping):
+        return b"d%be" % b"".join(bencoded(part) for pair in sorted(value.items()) for part in pair)
+    return b"l%be" % b"".join(map(bencoded, value))
+
+
+def torrent(number: int) -> bytes:
+    """Of several files, with as many pieces as these have."""
+    size, piece, count = 100_000, 1 << 15, 1 + number % 7
+    files = [{b"length": size, b"path": [b"folder", b"file %d" % each]} for each in range(count)]
+    information = {
+        b"files": files,
+        b"name": b"torrent %d" % number,
+        b"piece length": piece,
+        b"pieces": b"p" * 20 * -(-size * count // piece),
+    }
+    trackers = [[b"http://tracker%d.example/announce" % each] for each in range(3)]
+    return bencoded({b"announce": trackers[0][0], b"announce-list": trackers, b"info": information})
+
+
+@cache
+def silent() -> socket.socket:
+    """It accepts nobody: whoever connects to it waits."""
+    return socket.create_server(("127.0.0.1", 0), backlog=8 * AT_A_SERVER)
+
+
+def aria2_files(folder: Path) -> Sequence[str]:
+    """What is asked of a server that never answers, and what waits for its turn."""
+    port, files = silent().getsockname()[1], [folder / f"{number}.torrent" for number in range(TORRENTS)]
+    lines = [f"http://127.0.0.1:{port}/{number}\n  out=got {number}\n" for number in range(AT_A_SERVER)]
+    for number, file in enumerate(files):
+        file.write_bytes(torrent(number))
+        lines.append(f"{file}\n  pause=true\n")
+    for number in range(WAITING):
+        mirrors = "\t".join(f"http://host{each}.example/some/path/{number}" for each in range(1 + number % 3))
+        lines.append(f"{mirrors}\n  dir={folder}/{number % 9}\n  header=X-Number: {number}\n  pause=true\n")
+    (folder / "list").write_text("".join(lines))
+    cookies = (f"host{i % 60}.example\tTRUE\t/{i}\tFALSE\t4000000000\tname{i}\tvalue {i}\n" for i in range(COOKIES))
+    (folder / "cookies").write_text("".join(cookies))
+    options = {
+        "conf-path": "/dev/null",
+        "dir": folder,
+        "input-file": folder / "list",
+        "load-cookies": folder / "cookies",
+        "rpc-listen-port": free_port(),
+        "max-concurrent-downloads": AT_A_SERVER,
+        "timeout": 600,
+        "summary-interval": 0,
+        "enable-rpc": "true",
+        "enable-dht": "false",
+        "enable-mmap": "false",
+    }
+    return [f"--{key}={value}" for key, value in options.items()]
+
+
+def aria2_waits(pid: int, output: Path) -> bool:
+    """It has asked for all that it may ask for at once."""
+    inodes = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            inodes.add(os.readlink(each).removeprefix("socket:[").removesuffix("]"))
+    port = f":{silent().getsockname()[1]:04X}"
+    rows = map(str.split, Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:])
+    connected = [row for row in rows if row[2].endswith(port) and row[3] == "01" and row[9] in inodes]
+    return len(connected) >= AT_A_SERVER
+
+
+ARIA2 = RealProgram("aria2", aria2_build, aria2_files, aria2_waits, {})

@@ -27,7 +27,7 @@ import struct
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import pytest
 from doors import GDB, Core, Image, Live
@@ -93,8 +93,13 @@ class Frame(NamedTuple):
         path = Path(self.file)
         if path.parent.name != SOURCES.name:
             return ""
-        line, before = (source_line(path.name, each) for each in (self.line, self.line - 1))
+        line, before = (line_of(SOURCES / path.name, each) for each in (self.line, self.line - 1))
         return f"{line} {before.strip()}" if before.strip().startswith("// block: ") else line
+
+    @property
+    def name(self) -> str:
+        """The function's, without its arguments."""
+        return self.function.replace("(anonymous namespace)::", "").partition("(")[0]
 
 
 class Expected(NamedTuple):
@@ -297,13 +302,12 @@ def is_relocated(path: str) -> bool:
 
 
 @cache
-def source_lines(name: str) -> Sequence[str]:
-    path = SOURCES / name
-    return path.read_text().splitlines() if path.exists() else ()
+def lines_of(source: Path) -> Sequence[str]:
+    return source.read_text(errors="replace").splitlines() if source.exists() else ()
 
 
-def source_line(name: str, number: int) -> str:
-    lines = source_lines(name)
+def line_of(source: Path, number: int) -> str:
+    lines = lines_of(source)
     return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
@@ -335,8 +339,8 @@ def is_librarys_own(frames: Sequence[Frame]) -> bool:
     return first is not None and first.function.removeprefix("__GI_") in LIBRARYS_OWN
 
 
-def judged(frames: Sequence[Frame], remarks: Mapping[str, str] = {}) -> Expected:
-    """`remarks`: of functions, where a program is not ours to write them into."""
+def judged(frames: Sequence[Frame], told: Callable[[Frame], str] = lambda frame: "") -> Expected:
+    """`told`: the remark on a call, where a program is not ours to write it into."""
     own = next((f"{Path(each.file).name}:{each.line}" for each in frames if each.source), "")
     known = Expected("", False, 0, "", (), (), False, any(LEAK.search(each.source) for each in frames), False, own)
     for number, frame in enumerate(frames):
@@ -345,8 +349,7 @@ def judged(frames: Sequence[Frame], remarks: Mapping[str, str] = {}) -> Expected
             holders = containers if by_library.function is None else functions
             container = next(holders(frames[number:], by_library.type), by_library.function or "")
             return known._replace(type=by_library.type, array=by_library.array, container=container)
-        function = frame.function.replace("(anonymous namespace)::", "").partition("(")[0]
-        remark = REMARK.search(frame.source or remarks.get(function, ""))
+        remark = REMARK.search(frame.source or told(frame))
         if remark:
             text, bases, fields = (remark[each] or "" for each in ("type", "bases", "fields"))
             fields = re.sub(r"\s*\bleak$", "", fields)

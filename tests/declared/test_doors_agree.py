@@ -1,18 +1,18 @@
-"""`heap types` is one document from every door, live and of a core, where blocks are named by debug information."""
+"""What types know is one document from every door, live and of a core, where blocks are named by debug information."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 import pytest
+from documents import Documents, documents, valued_types
 from doors import GDB, Core, Door, Image, Live, give_up
 from lldb_door import NEWEST_LLDB
 from looks import opened
 from marks import in_full
-from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 from test_names import names_in
@@ -20,59 +20,48 @@ from test_truth import ARGUMENTS, LEVELS
 
 pytestmark = pytest.mark.xdist_group("declared truth")
 Row = dict[str, Any]
-KEYS = ("type", "module", "kind", "certain", "how", "blocks", "bytes", "samples")
+SAME_IN_A_CORE = ("type", "module", "kind", "certain", "how", "blocks", "bytes", "samples")
 """A core does not tell which pages were in memory, and what follows from that."""
-
-
-def rows(door: Door, image: Image) -> list[Row]:
-    asked_for = " --declared" if door is SHELL else ""
-    (asked,) = opened(door).run(image, [f"types --json --limit 0{asked_for}"])
-    found: list[Row] = [{key: row[key] for key in KEYS} for row in valid(json.loads(asked.text))["types"]]
-    return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
-
-
-@pytest.mark.parametrize("door", [NEWEST_LLDB, SHELL], ids=lambda door: door.name)
-@pytest.mark.parametrize(
-    "name",
-    ["server.O1", *in_full("daemon.O2", "pool.O2", "orders.O1", "idioms.cc.O2", "idioms.cc.O0")],
-)
-def test_types(name: str, door: Door, tmp_path: Path) -> None:
-    """All hangs of static variables but in orders and idioms.cc."""
-    sited = Sited(PROGRAMS / name, tmp_path, *ARGUMENTS[name.rpartition(".")[0]])
-    try:
-        image = Live(sited.pid, sited.program)
-        by_gdb = rows(GDB, image)
-        assert rows(door, image) == by_gdb
-        core = written(image, tmp_path)
-        assert rows(door, core) == by_gdb
-    finally:
-        sited.end()
-    declared = [row for row in by_gdb if row["kind"] == "declared" and row["certain"]]
-    assert sum(row["blocks"] for row in declared) > 500
-
-
-SHORT = ("orders.O2",)
-IN_THE_SHELL = [
+OTHERS = {"crew": ("20",), "lost": ("requests",), "recycled": ("/dev/null",)}
+PROGRAMS_AND_ARGUMENTS = {**ARGUMENTS, **OTHERS}
+SHORT = ("server.O1",)
+EACH = [
     pytest.param(f"{program}.{level}", marks=() if f"{program}.{level}" in SHORT else pytest.mark.full)
-    for program in ("orders", "pool", "pool.split", "idioms.cc", "idioms.rs", "crew")
+    for program in PROGRAMS_AND_ARGUMENTS
     for level in LEVELS
 ]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", IN_THE_SHELL)
-def test_the_shell_has_gdbs_frames(name: str, tmp_path: Path) -> None:
-    """Of a process and of a core, at every level: what hangs of locals in memory, of ones in registers, of arguments
-    and references, and of other threads' frames."""
-    sited = Sited(PROGRAMS / name, tmp_path, *ARGUMENTS.get(name.rpartition(".")[0], ("20",)))
+@pytest.mark.parametrize("name", EACH)
+def test_all_doors_say_the_same(name: str, tmp_path: Path) -> None:
+    """Of a process and of a core, at every level: what hangs of static variables, of locals in memory, of ones in
+    registers, of arguments and references, and of other threads' frames."""
+    sited = Sited(PROGRAMS / name, tmp_path, *PROGRAMS_AND_ARGUMENTS[name.rpartition(".")[0]])
     try:
-        image = Live(sited.pid, sited.program)
-        by_gdb = rows(GDB, image)
-        assert rows(SHELL, image) == by_gdb
-        assert rows(SHELL, written(image, tmp_path)) == by_gdb
+        live = Live(sited.pid, sited.program)
+        core = written(live, tmp_path)
+        valued = valued_types(GDB, live)
+        said = [said_by_all(each, valued) for each in (live, core)]
     finally:
         sited.end()
-    assert sum(row["blocks"] for row in by_gdb if row["kind"] == "declared") > 50
+    of_process, of_core = (rows(each["types --limit 0"]["types"]) for each in said)
+    assert of_process == of_core
+    assert valued
+    assert sum(row["blocks"] for row in of_process if row["kind"] == "declared") > 50
+
+
+def said_by_all(image: Image, valued: Sequence[str]) -> Documents:
+    """What GDB says, and LLDB and the shell as well."""
+    by_gdb = documents(GDB, image, valued)
+    for door in (NEWEST_LLDB, SHELL):
+        for command, document in documents(door, image, valued).items():
+            assert document == by_gdb[command], f"{command} of {image.kind}, by {door.name}"
+    return by_gdb
+
+
+def rows(types: Sequence[Row]) -> list[Row]:
+    found = [{key: row[key] for key in SAME_IN_A_CORE} for row in types]
+    return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
 
 
 @pytest.mark.full

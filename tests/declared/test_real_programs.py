@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 import pytest
+from documents import valued_types
 from doors import GDB, Core, Image, Live
 from looks import opened
-from real_programs import DNSMASQ, LUA, NINJA, RealProgram, Standing
+from real_programs import ARIA2, DNSMASQ, LUA, NINJA, RealProgram, Standing
 from sites import Expected, compare, sizes_of
+from test_doors_agree import said_by_all
 from test_names import names_in
 
 pytestmark = [
@@ -30,7 +32,12 @@ class Least(NamedTuple):
     """Of these at most nothing tells what they should be."""
 
 
-LEAST = {"lua5.4": Least(0.60, 10), "ninja-build": Least(0.98, 20), "dnsmasq": Least(0.97, 4, 0.5)}
+LEAST = {
+    "lua5.4": Least(0.60, 10),
+    "ninja-build": Least(0.98, 20),
+    "dnsmasq": Least(0.97, 4, 0.5),
+    "aria2": Least(0.5, 50, 0.5),
+}
 SAMPLE = 50
 
 
@@ -41,7 +48,7 @@ class Look(NamedTuple):
     sizes: Mapping[str, int]
 
 
-@pytest.fixture(scope="module", params=[pytest.param(each, id=each.source) for each in (LUA, NINJA, DNSMASQ)])
+@pytest.fixture(scope="module", params=[pytest.param(each, id=each.source) for each in (LUA, NINJA, DNSMASQ, ARIA2)])
 def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
     folder = tmp_path_factory.mktemp("real")
     standing = Standing(request.param, folder)
@@ -76,3 +83,10 @@ def test_a_name_from_elsewhere_is_seen(look: Look, tmp_path: Path) -> None:
     addresses = sorted(told)
     moved = {here: told[there][0] for here, there in zip(addresses, addresses[1:])}
     assert len(compare(moved, look.expected, look.sizes).wrong) > len(told) / 10
+
+
+@pytest.mark.parametrize("image", [0, 1], ids=["live", "core"])
+def test_all_doors_say_the_same(look: Look, image: int) -> None:
+    valued = valued_types(GDB, look.images[0])
+    assert valued
+    said_by_all(look.images[image], valued)
