@@ -2,7 +2,7 @@
 //! members' names, and proved by the block.
 
 use super::containers::forms::{Room, DEEPEST};
-use super::layouts::Layouts;
+use super::layouts::{Layouts, MOST_MEMBERS};
 use super::memory::Memory;
 use crate::failure::{push, Result};
 use crate::types::facts::{Facts, Field, Form, Language, TypeId};
@@ -53,14 +53,24 @@ pub struct CountedArray {
 /// Those of a type, in its members too. None in Rust, which has its own.
 pub fn arrays(layouts: &Layouts, of: TypeId) -> Result<Vec<CountedArray>> {
     let mut found = Vec::new();
-    add(layouts, of, 0, "", DEEPEST, &mut found)?;
+    add(layouts, of, 0, "", DEEPEST, &mut { MOST_MEMBERS }, &mut found)?;
     Ok(found)
 }
 
-fn add(layouts: &Layouts, of: TypeId, offset: u64, step: &str, deep: u32, to: &mut Vec<CountedArray>) -> Result<()> {
+/// `left`: so many members may still be looked at, as a type's members can be of types that have many again.
+fn add(
+    layouts: &Layouts,
+    of: TypeId,
+    offset: u64,
+    step: &str,
+    deep: u32,
+    left: &mut u32,
+    to: &mut Vec<CountedArray>,
+) -> Result<()> {
     let facts = layouts.types.facts(of)?;
     let is_known = facts.form == Form::Struct && matches!(facts.language, Language::C | Language::CPlusPlus);
-    if !is_known || deep == 0 || layouts.container(of)?.is_some() {
+    *left = left.saturating_sub(facts.fields.len() as u32);
+    if !is_known || deep == 0 || *left == 0 || layouts.container(of)?.is_some() {
         return Ok(());
     }
     let mut numbers = Vec::new();
@@ -76,7 +86,7 @@ fn add(layouts: &Layouts, of: TypeId, offset: u64, step: &str, deep: u32, to: &m
             || if field.name.is_empty() || field.is_base { step.to_owned() } else { format!("{step}.{}", field.name) };
         match inner.form {
             Form::Struct if to.len() < MOST => {
-                add(layouts, field.of, offset.saturating_add(field.offset), &below(), deep - 1, to)?;
+                add(layouts, field.of, offset.saturating_add(field.offset), &below(), deep - 1, left, to)?;
             }
             Form::Pointer if to.len() < MOST => {
                 let Some(element) = element_size(layouts, &inner)? else { continue };

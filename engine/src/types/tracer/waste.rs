@@ -116,7 +116,7 @@ pub fn waste(known: &Known, objects: &mut Objects, present: Option<&Present>, co
     let patterns = Patterns::new(known, control)?;
     let seen = filled(known.named.name.len().div_ceil(64), 0)?;
     let (steps, places, counted) = (Steps::default(), Places::default(), HashMap::new());
-    let mut visit = Visit { known, patterns, present, seen, steps, places, counted };
+    let mut visit = Visit { known, patterns, present, seen, steps, places, counted, has_any: HashMap::new() };
     visit.everything(control)?;
     let mut found = Vec::new();
     for place in &visit.places.all {
@@ -269,6 +269,7 @@ struct Visit<'a> {
     places: Places,
     /// By type, those that the program counts itself.
     counted: HashMap<TypeId, Rc<Vec<CountedArray>>>,
+    has_any: HashMap<TypeId, bool>,
 }
 
 impl Visit<'_> {
@@ -314,15 +315,19 @@ impl Visit<'_> {
 
     /// Whether objects of that type have containers in them, arrays that the program counts, or counts of owners.
     fn has_any(&mut self, layout: &FlatType) -> Result<bool> {
-        if layout.counts.is_some() || !layout.containers.is_empty() || !self.counted(layout.of)?.is_empty() {
-            return Ok(true);
+        if let Some(known) = self.has_any.get(&layout.of) {
+            return Ok(*known);
         }
+        self.has_any.try_reserve(1)?;
+        // members can be of the same types over and over
+        self.has_any.insert(layout.of, false);
+        let mut found =
+            layout.counts.is_some() || !layout.containers.is_empty() || !self.counted(layout.of)?.is_empty();
         for repeat in &layout.repeats {
-            if self.has_any(&repeat.layout)? {
-                return Ok(true);
-            }
+            found = found || self.has_any(&repeat.layout)?;
         }
-        Ok(false)
+        self.has_any.insert(layout.of, found);
+        Ok(found)
     }
 
     fn counted(&mut self, of: TypeId) -> Result<Rc<Vec<CountedArray>>> {
