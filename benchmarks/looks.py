@@ -20,7 +20,7 @@ from typing import Iterator, NamedTuple, Sequence
 from cost import LIMIT, Cost, least
 from subject import ARENASCOPE, ROOT, WITH_US, running
 
-LISTS = ("arenas", "bins", "trim", "report")
+LISTS = ("arenas", "bins", "trim", "report --quick")
 SWEEPS = ("chunks --summary", "check", "map", "pins")
 GRAPHS = ("types", "leaks", "owners")
 COMMANDS = (*LISTS, *SWEEPS, *GRAPHS)

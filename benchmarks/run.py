@@ -23,7 +23,7 @@ from typing import Iterator, Mapping
 
 from subject import ARENASCOPE, PROGRAM, QUIET, ROOT, WITH_US, Big, big
 
-COMMANDS = ("arenas", "arenas --quick", "bins", "trim", "threads", "info", "report")
+COMMANDS = ("arenas", "arenas --quick", "bins", "trim", "threads", "info", "report --quick")
 DOOR = ROOT / "gdb" / "arena.py"
 TIMED = """
 import json, time

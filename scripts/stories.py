@@ -46,7 +46,7 @@ def running(subject: str, folder: str) -> Iterator[int]:
     words = subject.split()
     settings = dict(word.split("=", 1) for word in words if "=" in word)
     name, *arguments = [word for word in words if "=" not in word]
-    if not name.startswith("declared/"):  # those write no files
+    if not name.startswith(("declared/", "faults/")):  # those write no files
         arguments.insert(0, folder)
     process = subprocess.Popen(
         [*_fixed(), str(ROOT / "fixtures" / "build" / name), *arguments],
@@ -58,7 +58,7 @@ def running(subject: str, folder: str) -> Iterator[int]:
     try:
         assert process.stdout is not None
         ready = process.stdout.readline()
-        if not ready.startswith("ready"):
+        if not ready.startswith(("ready", "{")):
             raise SystemExit(f"{subject}: not ready: {ready!r}")
         yield process.pid
     finally:

@@ -49,7 +49,7 @@ def cores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
 
 
 def alone(core: Path) -> dict:
-    done = arenascope("report", "--json", core)
+    done = arenascope("report", "--json", "--quick", core)
     return valid(json.loads(done.stdout)) if done.stdout else {}
 
 

@@ -70,7 +70,7 @@ def state(pid: int) -> Optional[str]:
 
 
 def alone(pid: int) -> dict[str, Any]:
-    program = [*COMMAND[:2], "report", str(pid), "--json"]
+    program = [*COMMAND[:2], "report", str(pid), "--json", "--quick"]
     return dict(json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout))
 
 

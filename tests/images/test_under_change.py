@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 
 FEW, MANY, WITH_TRUTH = 10, 200, 100
 LOOKS = {
-    "lists": ("info --json", "arenas --json", "trim --json", "report --json"),
+    "lists": ("info --json", "arenas --json", "trim --json", "report --json --quick"),
     "sweeps": ("chunks --summary --json", "check --json", "map --json", "pins --json"),
     "copies": ("save CORE --json", "types --quick --json", "leaks --json", "report --types --json"),
 }

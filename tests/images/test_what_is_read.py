@@ -53,7 +53,7 @@ class Traced:
 def test_what_is_no_block_of_mallocs_is_not_looked_through(pooled, start, tmp_path, command, blocks):
     subject = start(pooled, str(POOL), str(blocks), "0")
     assert not blocks or subject.facts["block"] < subject.facts["pool"]
-    words = [command] if command == "report" else [command, hex(subject.facts["pool"])]
+    words = [command, "--quick"] if command == "report" else [command, hex(subject.facts["pool"])]
     seen = Traced(subject, tmp_path, *words)
     assert 10_000 < seen.bytes < POOL // 8
     if command == "report":
@@ -64,7 +64,7 @@ def test_what_is_no_block_of_mallocs_is_not_looked_through(pooled, start, tmp_pa
 
 def test_a_thread_is_asked_once_for_its_name(pooled, start, tmp_path):
     subject = start(pooled, "4096", "0", str(THREADS))
-    opened = Traced(subject, tmp_path, "report").opened
+    opened = Traced(subject, tmp_path, "report", "--quick").opened
     names = [path for path in opened if path.endswith("/comm")]
     assert len(names) == len(set(names)) == THREADS + 1
     # ptrace has the registers
@@ -81,6 +81,6 @@ def test_of_many_threads_a_few_show_where_their_arena_stands(pooled, start, tmp_
 
 
 def test_mappings_are_read_once_before_and_once_while_it_is_held(pooled, start, tmp_path):
-    opened = Traced(start(pooled, "4096", "0", "0"), tmp_path, "report").opened
+    opened = Traced(start(pooled, "4096", "0", "0"), tmp_path, "report", "--quick").opened
     assert opened.count("maps") <= 2
     assert opened.count("smaps") == 1

@@ -123,7 +123,7 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
         doubted=False,
         keepers=keepers,
         others=26 * MIB - 4096,
-        most_lost=Lost("Request", 3, 4 * MIB, 6),
+        lost_rows=[Lost("Request", 3, 4 * MIB, 6)],
     )
     told = {}
     for free in (0, 70 * MIB):

@@ -41,7 +41,7 @@ def test_no_option_names_a_file_or_says_what_a_user_says() -> None:
         )
         assert set(schema(tool)) == {"subject", *tool.arguments}
         assert tool.input_schema["additionalProperties"] is False
-    assert set(schema(tools()["report"])) == {"subject", "full", "types", "owners", "again"}
+    assert set(schema(tools()["report"])) == {"subject", "full", "types", "owners", "quick", "again"}
     assert "words" not in schema(tools()["chunk"])
     assert "words" in schema(tools(values=True)["chunk"])
 

@@ -404,7 +404,7 @@ class FreedNext(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """The type of most of what is lost."""
+    """What is lost of one type."""
 
     type: str
     blocks: int
@@ -412,6 +412,12 @@ class Lost(NamedTuple):
     """Including the blocks that hang on them."""
     indirect_blocks: int
     """The number of blocks that hang on them."""
+    sample: int = 0
+    """One of the blocks: what malloc returned."""
+    resident: Optional[int] = None
+    """What of the bytes is in memory; None: not known."""
+    may_be: Sequence[str] = ()
+    """A guess at structs, if only their size is known."""
 
 
 class HeldSums(NamedTuple):
@@ -438,9 +444,15 @@ class HeldSums(NamedTuple):
     """The largest owners and groups, if it is known what leaves memory: they may share pages."""
     held_returns: int = 0
     """What leaves memory with all of these, without what nobody holds."""
-    most_lost: Optional[Lost] = None
+    lost_rows: Sequence[Lost] = ()
+    """What is lost, by type: most first."""
     returns: Optional[int] = None
     """What would leave memory with what is lost; None: not known, or not asked for."""
+
+    @property
+    def most_lost(self) -> Optional[Lost]:
+        """The type of most of what is lost."""
+        return self.lost_rows[0] if self.lost_rows else None
 
     @property
     def first(self) -> Sequence[MainHolder]:

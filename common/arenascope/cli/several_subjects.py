@@ -66,6 +66,7 @@ def look(asked: SubjectRequest) -> SubjectAnswer:
     """Looks at one subject. An error becomes part of the answer."""
     # a look that starts again may change its options
     asked = asked._replace(options=copy(asked.options))
+    asked.options.one_of_many = True
     try:
         return unbroken(lambda: _look(asked))
     except ArenascopeError as error:

@@ -115,7 +115,7 @@ class ShellDoor:
         self.hold_at_most = HOLD
         self.whole = False
         """A partial answer is worthless: see Command.whole."""
-        self._lists = lists and how.stop != "none"
+        self.lists = lists and how.stop != "none"
         self._kept: Optional[KeptProcess] = None
         self.pauses: list[float] = []
         """Seconds of each hold. (`report --again` looks twice.)"""
@@ -219,7 +219,7 @@ class ShellDoor:
             raise short
 
     def _open(self, pid: int) -> ProcessImage:
-        if not self._lists:
+        if not self.lists:
             from ..sources.live.process import ProcessImage
 
             return ProcessImage(pid)
@@ -347,7 +347,10 @@ def check_how(how: How, at_most: float) -> None:
 
 def door_for(kind: type[AnyDoor], command: Command, subject: Optional[str], *, how: How, options: Namespace) -> AnyDoor:
     """A door for one look by this command."""
-    door = kind(subject, how, command.lists(options))
+    door = kind(subject, how)
+    if door.lets_go and door.subject is not None and len(door.subject) <= LONGEST_PID:
+        command.settle(options, int(door.subject))
+    door.lists = command.lists(options) and how.stop != "none"
     door.whole = command.whole(options)
     door.hold_at_most = seconds_to_hold(options)
     return door

@@ -151,7 +151,7 @@ def lines(
         Column("load", _load, optional=True),
         Column("longest chain", lambda row: known(row.elements.longest_chain), optional=True),
     )
-    expendable = ("load", "longest chain", "containers", "per element", "type", "elements", "held")
+    expendable = ("load", "longest chain", "containers", "per element")
     yield from column_table(style, columns, rows, expendable=expendable, limit=limit)
     yield from map(note_text, notes)
     if rows:

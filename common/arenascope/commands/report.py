@@ -10,28 +10,30 @@ from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis import report as figures
-from ..analysis.advice import Advice, find_advice
+from ..analysis.advice import LOOKS, Advice, find_advice
 from ..analysis.causes import WORTH, Facts, address_space, find_causes, judge
 from ..analysis.diff import Document
 from ..analysis.pins import LiveBlockKinds, TypeRow
+from ..analysis.report import covered
 from ..analysis.trend import Grown, grown_types, growth, what_they_show
 from ..analysis.trim import Trim
 from ..base import optional_libraries
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
-from ..base.model import LEFT_OUT, REPLACED, Allocator, Statement, hold_over
+from ..base.model import HOLD, LEFT_OUT, REPLACED, Allocator, Statement, hold_over
 from ..base.whole_file import write_whole
-from ..blocks.declared.once_per_image import waste_in
-from ..blocks.declared.waste_rows import WasteRow
+from ..blocks.declared.container_rows import ContainerRow
+from ..blocks.declared.once_per_image import containers_in, waste_in
+from ..blocks.declared.waste_rows import WasteRow, in_memory
 from ..blocks.graph.blocks import OwnerPages
 from ..blocks.graph.edges import build
 from ..blocks.graph.leads import Owner
-from ..blocks.graph.leaks import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks, rows_of
+from ..blocks.graph.leaks import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks, rows_of, with_guesses
 from ..blocks.graph.owners import JOINTLY, UNREACHED, OtherHolders, find_owners
 from ..blocks.graph.refs import ImageSearch
 from ..blocks.graph.returns import owned, returns
 from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, types_of
-from ..engine import chosen, places_of
+from ..engine import chosen, is_there, places_of
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
 from ..present import glossary
@@ -46,18 +48,21 @@ from ..present.screens import report as screen
 from ..present.screens.advice_sentences import AdviceText, words
 from ..present.screens.owners import NO_SUM, sums_of, together, whose
 from ..present.screens.report import further_apart, growth_sentence
+from ..present.screens.report_findings import find_all
+from ..present.screens.report_findings import record as finding_record
 from ..present.screens.types import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.shared_text.debug_info import unnamed_variables
 from ..present.shared_text.findings import sentence, sentences
-from ..present.shared_text.text import NO_HEAP, Style, unmarked_names
+from ..present.shared_text.text import NO_HEAP, Style, duration, unmarked_names
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
-from ..session.session import Session, likely_chunks
+from ..session.session import Session
+from .containers import row_record as container_record
 from .framework import live_copy
 from .framework.all_commands import parse_request
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, always, argument, command
-from .framework.live_copy import CopiedImage, quick_core_search
+from .framework.live_copy import CopiedImage
 from .map import sentences as map_sentences
 from .snapshot import moment_before, take_moment
 from .types import typed
@@ -82,6 +87,7 @@ TYPED = (
     ("owners", "owners"),
     ("containers", "containers"),
     ("leaks", "leaks"),
+    ("report", "findings"),
 )
 """Rows that have a type, by section."""
 
@@ -179,6 +185,9 @@ class HtmlReport:
             "door": list(door.describe()),
             "holder": list(_holder(concluded, style)),
             "notes": list(concluded.notes),
+            "told": [
+                each for each, found in enumerate(concluded.found or ()) if found in screen.worth_saying(concluded)
+            ],
             "no_sum": screen.NO_SUM,
             "effects": [screen.effect_of(*each) for each in concluded.advice],
             "jointly": [each.called if screen.worth_telling(held, each.bytes) else None for each in held.jointly]
@@ -194,16 +203,17 @@ class HtmlReport:
         documents = {"report": report.own(), **{each: section.keys for each, section in self._sections.items()}}
         map_keys = self._sections["map"].keys
         # the script that draws strips looks for these
-        return {"heaps": [], "types": [], **map_keys, "called": self._short_names(), "documents": documents}
+        return {"heaps": [], "types": [], **map_keys, "called": _short_names(documents), "documents": documents}
 
-    def _short_names(self) -> dict[str, str]:
-        """Short names of types that documents spell in full."""
-        found = {}
-        for section, key in TYPED:
-            rows = self._sections[section].keys.get(key)
-            types = [row.get("type") for row in rows] if isinstance(rows, list) else []
-            found.update({each: type_words(each) for each in types if isinstance(each, str)})
-        return {name: short for name, short in found.items() if short != name}
+
+def _short_names(documents: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+    """Short names of types that documents spell in full."""
+    found = {}
+    for section, key in TYPED:
+        rows = documents[section].get(key)
+        types = [row.get("type") for row in rows] if isinstance(rows, list) else []
+        found.update({each: type_words(each) for each in types if isinstance(each, str)})
+    return {name: short for name, short in found.items() if short != name}
 
 
 def _holder(concluded: screen.Conclusions, style: Style) -> Iterator[str]:
@@ -278,8 +288,28 @@ def counts_containers(options: Namespace) -> bool:
         return False  # the command itself reports it
 
 
+CONTAINERS = 3
+"""And how many containers."""
+
+
+def may_look_unasked(options: Namespace) -> bool:
+    """Whether blocks are looked at without an option, if that is cheap. Of one subject of many, and of a second moment,
+    they are not: these looks are to be short."""
+    is_short = options.quick or options.since is not None or options.again is not None
+    return not (is_short or getattr(options, "one_of_many", False) or without_copy(options) is not None)
+
+
+def is_unasked(options: Namespace) -> bool:
+    """Whether a process is copied without an option."""
+    return bool(getattr(options, "unasked", False))
+
+
+def settle(options: Namespace, pid: int) -> None:
+    options.unasked = may_look_unasked(options) and live_copy.is_cheap(pid, options.hold_at_most or HOLD)
+
+
 def takes_copy(options: Namespace) -> bool:
-    looks_into_blocks = options.types or options.owners or options.html
+    looks_into_blocks = options.types or options.owners or options.html or is_unasked(options)
     return (bool(looks_into_blocks) and without_copy(options) is None) or counts_containers(options)
 
 
@@ -292,9 +322,11 @@ def once_more(options: Namespace, error: Optional[HoldTooShort] = None) -> HoldE
     """Makes the caller look again, without a copy. `error`: why there is none; None: the user stopped it."""
     if error is None:
         options.without_copy = stopped_before(options)
+    elif is_unasked(options) and not requested_parts(options):
+        options.quick = True
     else:
         options.without_copy = hold_over(error.at_most, _left_out(options))
-    options.types = options.owners = False
+    options.types = options.owners = options.unasked = False
     return HoldEnded(error.message if error else STOPPED, error.hint if error else None, again=True)
 
 
@@ -304,14 +336,13 @@ def stopped_before(options: Namespace) -> Statement:
 
 
 def _left_out(options: Namespace) -> Mapping[str, str]:
-    *others, last = ["types", "owners", "leaks"] if options.html else requested_parts(options) or ["containers"]
+    unasked = ["types", "owners"] if is_unasked(options) else ["containers"]
+    *others, last = ["types", "owners", "leaks"] if options.html else requested_parts(options) or unasked
     return {LEFT_OUT: f"{', '.join(others)} and {last}" if others else last}
 
 
-TYPES = 20
-"""How many types the document has."""
-BY_ITSELF = 150_000
-"""Up to so many chunks of a core are examined without an option: that takes half a second."""
+TYPES = FINDINGS = 20
+"""How many types and findings the document has."""
 
 
 @command(
@@ -319,8 +350,15 @@ BY_ITSELF = 150_000
     "report",
     arguments=(
         argument("--full", action="store_true", help="all parts; for each advice its cost and all ways to apply it"),
-        argument("--types", action="store_true", help="also show what the blocks are; copies all memory"),
-        argument("--owners", action="store_true", help="also show who holds the blocks; copies all memory"),
+        argument("--types", action="store_true", help="show what the blocks are, also of a large process"),
+        argument(
+            "--owners",
+            action="store_true",
+            help="show who holds the blocks, and what of them is not needed, also of a large process",
+        ),
+        argument(
+            "--quick", action="store_true", help="look at free lists alone: a shorter hold, nothing about blocks in use"
+        ),
         argument("--html", metavar="FILE", help="write one self-contained page, with types, owners and leaks"),
         argument(
             "--since",
@@ -341,13 +379,16 @@ BY_ITSELF = 150_000
     mappings=always,
     copies=takes_copy,
     whole=takes_copy,
+    settle=settle,
 )
 def report_command(context: Context) -> Answer:
-    """Say where resident memory went, why it stays, and what would bring it back.
+    """Say where resident memory went, what of it is not needed and why, and what would bring it back.
 
-    The parts sum to RSS; all is read while the process is stopped. Each cause and each advice comes with figures of
-    this process. The effect of an advice is what it would have freed here: exact for malloc_trim and the tops, a bound
-    otherwise.
+    The parts sum to RSS; all is read while the process is stopped. First comes what the program need not have: room
+    that containers do not use, objects that are no longer listed, what is lost, free memory that blocks pin. For that
+    the shell copies a process of at most 2 GiB and lets it run on; of a larger one --owners does it. Each cause and
+    each advice comes with figures of this process. The effect of an advice is what it would have freed here: exact for
+    malloc_trim and the tops, a bound otherwise.
     """
     try:
         return _report(context)
@@ -366,6 +407,8 @@ class _Blocks(NamedTuple):
     """Types of live blocks, with the memory that they hold back."""
     waste: Optional[Sequence[WasteRow]] = None
     """What of them is not needed."""
+    containers: Sequence[ContainerRow] = ()
+    """Those that hold most."""
 
 
 class _Growth(NamedTuple):
@@ -403,9 +446,26 @@ def _report(context: Context) -> Answer:
         facts = _with_blocks(context, facts_of(picture), blocks)
         facts = facts._replace(growth=what_they_show(grown.sentence), tells_types_that_grow=bool(grown.types))
         concluded = _conclusions(context, facts, grown)
+        if blocks.looked is None and may_look_unasked(context.options):
+            concluded = concluded._replace(notes=[*concluded.notes, *_not_looked(context, picture)])
     if blocks.looked is not None:
-        concluded = concluded._replace(waste=blocks.waste, live=blocks.looked.search.blocks.bytes)
+        live = blocks.looked.search.blocks.bytes
+        found = find_all(blocks.waste or (), concluded.facts, live) if concluded.facts else ()
+        concluded = concluded._replace(waste=blocks.waste, found=found, containers=blocks.containers, live=live)
+        if screen.worth_saying(concluded):
+            # what is known to be too much need not be seen to grow
+            concluded = concluded._replace(advice=sorted(concluded.advice, key=lambda each: each[0].id in LOOKS))
     return _answer(context, picture, concluded, page, blocks.looked)
+
+
+def _not_looked(context: Context, picture: figures.ResidentPicture) -> Iterator[str]:
+    """Why blocks were not looked at unasked, and what that takes."""
+    session = context.session
+    if session.started and is_there() and not (session.stopped or session.target.image.redacted):
+        cost, style = live_copy.cost_of_search(session, picture.known), context.style
+        yield screen.NOT_LOOKED.format(
+            style.typed("report --owners"), duration(max(1.0, cost.seconds)), style.size(cost.bytes)
+        )
 
 
 def _moment_before(context: Context) -> Optional[Document]:
@@ -421,17 +481,15 @@ def _look_closer(context: Context, page: Optional[HtmlReport]) -> _Blocks:
     if page is not None:
         page.read_at_once()
     looked = _looked(context)
-    seen = types_of(context.session).seen if _wants_types(context) else None
-    return _Blocks(looked, seen, _waste(context, looked) if looked is not None else None)
-
-
-def _waste(context: Context, looked: CopiedImage) -> Optional[Sequence[WasteRow]]:
-    """None if Ctrl-C ended it."""
+    seen = types_of(context.session).seen if looked is not None or _wants_types(context) else None
+    blocks = _Blocks(looked, seen)
+    if looked is None:
+        return blocks
     try:
-        return waste_in(looked.search) if context.session.started else ()
+        return blocks._replace(waste=waste_in(looked.search), containers=containers_in(looked.search)[:CONTAINERS])
     except KeyboardInterrupt:
         context.session.stopped = True
-        return None
+        return blocks
 
 
 def _with_blocks(context: Context, facts: Facts, blocks: _Blocks) -> Facts:
@@ -479,15 +537,18 @@ def _looked_at(context: Context) -> Session:
 
 
 def _looked(context: Context) -> Optional[CopiedImage]:
-    """The image in which pointers are followed. With --owners it is a copy in the shell. A small core is searched
-    without an option."""
+    """The image in which pointers are followed: in the shell a copy, of a large process only with --owners."""
     session, options = context.session, context.options
     # with --html go on: the page says why a part is missing
     if session.stopped or without_copy(options) is not None or not (session.started or options.html):
         return None
     if options.owners or (options.html and not session.target.image.redacted):
         return live_copy.looked(context)
-    return quick_core_search(context) if context.target.kind == "core" else None
+    if not may_look_unasked(options):
+        return None
+    if context.door.name == "shell" and context.target.kind == "live" and not is_unasked(options):
+        return None
+    return live_copy.unasked_search(context)
 
 
 def _held(context: Context, looked: CopiedImage) -> Optional[figures.HeldSums]:
@@ -502,15 +563,11 @@ def _held(context: Context, looked: CopiedImage) -> Optional[figures.HeldSums]:
 
 
 def _wants_types(context: Context) -> bool:
-    """Whether to name types. For a core people get them without an option, but documents do not: these are the same for
-    a process and its core."""
+    """Whether to name types though pointers were not followed."""
     session, options = context.session, context.options
     if not session.started or session.stopped or without_copy(options) is not None:
         return False
-    if options.html and not session.target.image.redacted:
-        return True
-    by_itself = context.target.kind == "core" and not options.json and not session.target.image.redacted
-    return bool(options.types) or (by_itself and likely_chunks(session, BY_ITSELF) <= BY_ITSELF)
+    return bool(options.types) or bool(options.html and not session.target.image.redacted)
 
 
 def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -> screen.Conclusions:
@@ -620,9 +677,17 @@ def _found(
         types=None if seen is None else [_type(row) for row in seen.rows[:TYPES]],
         held=sums_of(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
         judgement=statement_record(concluded.judgement, concluded.verdict),
+        findings=None
+        if concluded.found is None
+        else [finding_record(each, concluded.live) for each in concluded.found[:FINDINGS]],
+        containers=None if concluded.waste is None else [container_record(each) for each in concluded.containers],
         waste=None
         if concluded.waste is None
-        else [row_record(context.session, each, context.user_data) for each in screen.worth_saying(concluded)],
+        else [
+            row_record(context.session, each.waste, context.user_data)
+            for each in screen.worth_saying(concluded)
+            if each.waste is not None
+        ],
         growth=grown and statement_record(grown, growth_sentence(grown)),
         grown=None if concluded.types_grown is None else [GrownType.of(each) for each in concluded.types_grown],
         measure=picture.measure if picture else None,
@@ -743,7 +808,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
     owners = find_owners(search)
     named = [each for each in owners.holdings if each.owner.kind != UNREACHED][:ASKED]
     lost_blocks = len(unreached) if known else 0
-    most_lost = _most_lost(search, leaks) if leaks is not None and lost_blocks else None
+    lost_rows = _lost_rows(search, leaks) if leaks is not None and lost_blocks else ()
     keepers = [
         figures.MainHolder(
             each.owner.kind,
@@ -779,7 +844,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
         jointly=jointly,
         in_turn=list(steps.in_turn()) if steps is not None else (),
         held_returns=steps.returns if steps is not None else 0,
-        most_lost=most_lost,
+        lost_rows=lost_rows,
         returns=_returned(search) if asked and lost_blocks else None,
     )
 
@@ -858,9 +923,23 @@ def _owner(keeper: figures.MainHolder) -> Owner:
     return Owner(keeper.kind, keeper.name, keeper.tid, keeper.stale)
 
 
-def _most_lost(search: ImageSearch, leaks: Leaks) -> figures.Lost:
-    row = rows_of(search, leaks.definite, "definite")[0]
-    return figures.Lost(row.type, row.blocks, row.all_bytes, row.indirect_blocks)
+def _lost_rows(search: ImageSearch, leaks: Leaks) -> Sequence[figures.Lost]:
+    rows = with_guesses(search, leaks.definite, rows_of(search, leaks.definite, "definite"))
+    lost, present, blocks = sorted(leaks.definite.blocks()), in_memory(search.session), search.blocks
+    in_all = None if present is None else covered(((blocks.starts[each], blocks.sizes[each]) for each in lost), present)
+    is_all = in_all == blocks.bytes_of(lost)
+    return [
+        figures.Lost(
+            each.type,
+            each.blocks,
+            each.all_bytes,
+            each.indirect_blocks,
+            each.samples[0],
+            each.all_bytes if is_all else in_all if len(rows) == 1 else None,
+            each.may_be,
+        )
+        for each in rows
+    ]
 
 
 def _returned(search: ImageSearch) -> Optional[int]:

@@ -333,6 +333,10 @@ def never(options: argparse.Namespace) -> bool:
     return False
 
 
+def settled(options: argparse.Namespace, pid: int) -> None:
+    """Leaves the options as they are."""
+
+
 class Command(NamedTuple):
     """A command: its function, whose docstring is its help, and the decorator's arguments."""
 
@@ -356,6 +360,9 @@ class Command(NamedTuple):
     whole: Options = never
     """Whether a partial answer would be worthless, so that a process may be held for longer; with `copies`: without
     room for a copy there is no answer."""
+    settle: Callable[[argparse.Namespace, int], None] = settled
+    """Settles options that depend on the process, by its pid, before it is opened. The shell alone calls it: a
+    debugger holds its process anyway."""
 
     @property
     def name(self) -> str:

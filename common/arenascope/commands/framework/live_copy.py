@@ -25,6 +25,7 @@ from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.save_image import CoreWriter
 from ...sources.live.cgroups import memory_left
 from ...sources.live.process import ProcessImage
+from ...sources.live.procfiles import read_status
 from ...sources.live.save_process import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
 from ...sources.target import Target
@@ -48,6 +49,10 @@ IN_A_SECOND = 1 << 30
 """Even a busy machine copies so much in a second."""
 SMALL = 256 << 20
 """Smaller processes are copied in a short time on any machine."""
+UNASKED, BLOCKS_OF_REPORT = 2 << 30, 4_000_000
+"""A process of at most so many bytes is copied, and so many bytes and blocks are searched, without an option."""
+AVERAGE, SECONDS_A_BLOCK = 128, 5e-6
+"""So large a block is, and so long it takes, where neither is known."""
 FOLLOWED_UNASKED, BLOCKS_UNASKED = 128 << 20, 200_000
 """A core up to this size, in bytes and in blocks, is searched for pointers without an option."""
 
@@ -130,6 +135,15 @@ def _copier(process: ProcessImage) -> Optional[EngineImage]:
     return EngineImage(process.pointer_size, process.byte_order) if is_there() else None
 
 
+def is_cheap(pid: int, at_most: float) -> bool:
+    """Whether a process is small enough to be copied without an option: memory has room for the copy, and for working
+    on it. `at_most`: seconds for which it may be held."""
+    with suppress(OSError, TargetError):
+        size = read_status(pid).rss or 0
+        return 0 < size <= min(UNASKED, _memory_for_copy(size), IN_A_SECOND * at_most) and is_there()
+    return False
+
+
 def look_at_copy(context: Context) -> int:
     """Copies a live process of the shell's and lets it run on; the session is then its copy's. Returns how many bytes
     the copy lacks."""
@@ -201,6 +215,36 @@ def looked(context: Context) -> CopiedImage:
     return CopiedImage(session.block_results.search, lost)
 
 
+def unasked_search(context: Context) -> Optional[CopiedImage]:
+    """The search of blocks that nobody asked for: of a copy, of a core, or of what a debugger holds; None where that
+    would take long."""
+    session = context.session
+    image = session.target.image
+    if image.redacted or not is_there() or not session.started or session.stopped:
+        return None
+    if session.target.kind == "live" and image.mapping_use() is None:
+        return None  # behind a remote stub, which reads slowly
+    if sum(each.bytes for each in heap_spans(session)) > UNASKED:
+        return None
+    look = looked(context)
+    return look if len(look.search.blocks) <= BLOCKS_OF_REPORT else None
+
+
+class SearchCost(NamedTuple):
+    """What it takes to look at all blocks, about."""
+
+    seconds: float
+    bytes: int
+    """Of memory."""
+
+
+def cost_of_search(session: Session, resident: int) -> SearchCost:
+    """`resident`: what of it is copied."""
+    search = session.block_results.search
+    blocks = len(search.blocks) if search is not None else sum(each.bytes for each in heap_spans(session)) // AVERAGE
+    return SearchCost(blocks * SECONDS_A_BLOCK, resident + _beside(resident))
+
+
 def quick_core_search(context: Context) -> Optional[CopiedImage]:
     """A core that can be searched within a second; None for a larger one, or for JSON: documents are the same for a
     process and its core."""
@@ -220,10 +264,15 @@ def search_of(session: Session, blocks: LiveBlocks) -> ImageSearch:
     return ImageSearch(session, blocks, find_roots(session, blocks))
 
 
+def _beside(size: int) -> int:
+    """Memory for working on a copy of that size."""
+    return BESIDE + min(size // 3, size // 8 + BESIDE_AT_MOST)
+
+
 def _memory_for_copy(size: int) -> int:
     """How much of a copy may lie in memory; TargetError if there is too little even to work on one."""
     left = memory_left()
-    beside = BESIDE + min(size // 3, size // 8 + BESIDE_AT_MOST)
+    beside = _beside(size)
     if left < beside:
         say = Style().size
         raise TargetError(f"it takes some {say(beside)} of memory beside a copy, and {say(left)} are left", WITHOUT)

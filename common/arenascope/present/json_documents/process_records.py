@@ -9,9 +9,9 @@ from ...analysis.diff import FIGURES
 from ...analysis.report import PARTS, USES
 from ...analysis.top_order import FIGURES as TOP_FIGURES
 from ...analysis.trend import COURSES
-from ...base.model import KINDS
+from ...base.model import FINDING_REASONS, KINDS
 from .arena_records import ALLOCATORS, AllocatorShare, Index
-from .block_records import HOLDS_BACK, OWNER_KINDS, BlocksOfType, RootRecord, WasteRecord, Written
+from .block_records import HOLDS_BACK, OWNER_KINDS, BlocksOfType, ContainerRecord, RootRecord, WasteRecord, Written
 from .record import JUDGEMENT, Address, ChunkTally, Document, Record, Size, StatementRecord
 
 
@@ -531,6 +531,35 @@ class LiveBlockSums(Record):
     known."""
 
 
+class FindingRecord(Record):
+    """Much memory that the program need not have. Findings may overlap: bytes of one may be another's, too."""
+
+    reason: Annotated[str, ("enum", FINDING_REASONS)]
+    """Why it need not: one of waste's reasons, lost, or pinned-free (it is free, and blocks of a type keep it)."""
+    path: Optional[str]
+    """The way to it, as the program would write it; null: nothing leads there, or it is told by type alone."""
+    type: Optional[str]
+    """Of the containers or of the blocks; null: not known."""
+    may_be: Sequence[str]
+    """Of lost blocks of which only the size is known: structs that they may be, the likeliest first."""
+    certain: bool
+    """False: something of it is a guess."""
+    blocks: Size
+    """How many containers or blocks are at fault."""
+    bytes: Size
+    """What it costs; of what is lost with all that only that leads to."""
+    resident_bytes: Optional[Size]
+    """What of that is in memory; null: not known."""
+    sample: Address
+    """One of the blocks: what malloc returned."""
+    text: str
+    """The finding in words."""
+    advice: StatementRecord
+    """What to change in the program."""
+    until: StatementRecord
+    """What can be done while the program is as it is."""
+
+
 class ReportDocument(Document, command="report"):
     """The answer of report."""
 
@@ -553,10 +582,16 @@ class ReportDocument(Document, command="report"):
     types: Optional[Sequence[TypeOfReport]]
     """What the live blocks are, what there is most of first, 20 at most; null: not looked at."""
     held: Optional[LiveBlockSums]
-    """Whether the blocks in use are held, and by whom; null without --owners or --html. What is reached, possible, lost
-    and unknown sum to live_bytes."""
+    """Whether the blocks in use are held, and by whom; null: not looked at. What is reached, possible, lost and unknown
+    sum to live_bytes."""
+    findings: Optional[Sequence[FindingRecord]]
+    """Memory that the program need not have, where it is much, the largest first; null: not looked at (of a large
+    process --owners looks)."""
+    containers: Optional[Sequence[ContainerRecord]]
+    """The containers that hold most, three at most, as in containers: whether they need it only the program knows;
+    null: not looked at."""
     waste: Optional[Sequence[WasteRecord]]
-    """What of the blocks in use is not needed, where it is much, as in waste; null without --owners or --html."""
+    """What of the blocks in use is not needed, where it is much, as in waste; null: not looked at."""
     judgement: Annotated[StatementRecord, JUDGEMENT]
     growth: Optional[StatementRecord]
     """With --since or --again: what grew, by two moments."""

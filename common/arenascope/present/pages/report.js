@@ -22,7 +22,7 @@ function section(id, title, ...lead) {
   return box;
 }
 /** Short words for the bar: it is one line on a desk. */
-const SHORT = { split: "where", why: "why", todo: "what to do", blocks: "blocks", whose: "whose", types: "types", owners: "owners", containers: "containers", leaks: "lost", pins: "in the way",
+const SHORT = { findings: "not needed", split: "where", why: "why", todo: "what to do", blocks: "blocks", whose: "whose", types: "types", owners: "owners", containers: "containers", leaks: "lost", pins: "in the way",
   trim: "trim", arenas: "arenas", params: "limits", others: "outside malloc", map: "map", read: "how read", words: "words" };
 function part(id, title, ...lead) {
   const box = put("section", "", make("h2", title), ...lead), link = make("a", SHORT[id]);
@@ -40,7 +40,7 @@ function told(id, title, ...lead) {
 // words: those of the glossary, explained at the pointer, and below all of it those that stand on this page
 
 const named = new Map(data.words.flatMap(([names, meaning]) => names.map((name) => [name, { names, meaning }])));
-const PLAIN = new Set(["free", "used", "list", "state", "system", "core", "small", "large", "fast", "main", "place", "places", "piece", "pieces", "block", "blocks", "page", "pages", "in use", "return", "threads", "params", "released", "in memory"]);
+const PLAIN = new Set(["free", "used", "list", "state", "system", "core", "small", "large", "fast", "main", "place", "places", "piece", "pieces", "block", "blocks", "page", "pages", "in use", "return", "threads", "params", "released", "in memory", "by", "bytes", "size", "time", "before", "after", "now", "since", "from", "to", "of", "how", "what", "who", "whose", "where", "count", "name", "user", "type", "value", "values", "holds", "held", "room", "largest", "share", "part", "kind", "certain"]);
 const word = (names) => new RegExp(`(?<![\\w-])(?:${names.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})(?![\\w-])`, "g");
 const ANY = word([...named.keys()].filter((name) => !PLAIN.has(name)).sort((one, other) => other.length - one.length));
 /** What is marked is a name or a command; the rest, with each word of malloc's explained once. */
@@ -116,6 +116,22 @@ function typeCell(row) {
   return cell;
 }
 const LEFT = { name: "left" }, MONO = { name: "fixed mono" };
+
+/** What the program need not have: the largest in words, all of it as a table. */
+function findings() {
+  const rows = report.findings;
+  if (!rows?.length) return;
+  const box = section("findings", "What it need not have"), list = put("ol"), all = fold(`${many(rows.length, "row")}, with figures`);
+  data.told.forEach((index) => {
+    const { text, advice, until } = rows[index];
+    list.append(put("li", "", make("strong", text), put("div", "", ...glossed(advice.text)), put("div", "evidence", ...glossed(until.text))));
+  });
+  if (data.told.length) box.append(list);
+  box.append(all);
+  const where = (row) => (row.path ?? short(row.type) ?? "") + (row.certain ? "" : " ?");
+  table(all, "report/findings", [["what", where, null, { ...LEFT, by: where, hint: "the path to it, as the program writes it, or the type; ? is a guess" }], ["why", "reason", text, { ...LEFT, hint: "docs/types.md says what each is" }],
+    ["type", (row) => row.path === null ? "" : short(row.type) ?? "", null, LEFT], ["number", "blocks", number, { hint: "containers or blocks at fault" }], ["bytes", "bytes", size, { hint: "rows may overlap" }], ["in memory", "resident_bytes", size], ["one of them", "sample", text, MONO]], { whole: true });
+}
 
 function split() {
   const parts = report.parts, whole = parts.reduce((sum, part) => sum + part.bytes, 0), measure = MEASURES[report.measure] ?? "memory";
@@ -340,7 +356,7 @@ function start() {
   $("holder").append(...data.holder.map(coded));
   if (report.growth) $("grown").textContent = report.growth.text;
   data.notes.forEach((note) => $("notes").append(make("li", note)));
-  [split, conclusions, types, owners, containers, leaks, pins, trim, arenas, params, others, strips, read, glossary].forEach((each) => each());
+  [findings, split, conclusions, types, owners, containers, leaks, pins, trim, arenas, params, others, strips, read, glossary].forEach((each) => each());
   keepClearOf($("nav"));
   document.documentElement.dataset.ready = "yes";
 }

@@ -240,7 +240,7 @@ def lines(
         Column("shared with", lambda each: _shared_with(shown, each), name=True, optional=True),
     )
     below = [_folded(style, folded)] if folded else ()
-    expendable = ("as near", "shared with", "mostly under", "blocks", "alone", "would return")
+    expendable = ("as near", "shared with", "blocks", "alone", "would return")
     table_lines = column_table(style, columns, own, below=below, expendable=expendable)
     headers = next(table_lines, "")
     yield from (headers, *table_lines)

@@ -6,7 +6,7 @@ import textwrap
 from typing import Collection, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.advice import LOOKS, OF_LEAKS, Advice
-from ...analysis.causes import WORTH, Facts
+from ...analysis.causes import Facts
 from ...analysis.diff import CONTAINER, NAMELESS
 from ...analysis.pins import TypeRow
 from ...analysis.report import (
@@ -22,16 +22,29 @@ from ...analysis.report import (
     is_unnamed,
 )
 from ...analysis.trend import BLOCKS_OF_A_SIZE, Grown, worth_naming
-from ...base.class_names import type_words, with_short_names
+from ...base.class_names import type_words
 from ...base.model import Statement, whole
+from ...blocks.declared.container_rows import ContainerRow
 from ...blocks.declared.waste_rows import WasteRow
-from ..shared_text.text import BAR, GAP, Style, bar, count, held_size, next_lines, number, signed, table, with_verb
+from ..shared_text.text import (
+    BAR,
+    GAP,
+    Style,
+    bar,
+    count,
+    held_size,
+    next_lines,
+    number,
+    share,
+    signed,
+    table,
+    with_verb,
+)
+from . import report_findings
 from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL, AdviceText
+from .report_findings import ReportFinding
 from .types import GUESS, name_of
 from .verdict import ELSEWHERE, Pair
-from .waste import advice as advice_of_waste
-from .waste import advice_text
-from .waste import sentence as waste_sentence
 
 LONG_ENOUGH = 60
 """Below this, an hourly rate means nothing."""
@@ -233,6 +246,12 @@ NO_BLOCKS = "--{} has nothing to show: glibc's malloc has no blocks here"
 """For --types and --owners."""
 
 
+NOT_LOOKED = (
+    "the blocks in use are many, and were not looked at: {} also says what is lost, who holds the rest, and what of it "
+    "is not needed; it takes about {} and {} of memory"
+)
+
+
 class Conclusions(NamedTuple):
     """The report's conclusions, each with its words."""
 
@@ -249,24 +268,17 @@ class Conclusions(NamedTuple):
     """The facts that the conclusions were drawn from."""
     waste: Optional[Sequence[WasteRow]] = None
     """What of the blocks is not needed; None: nobody looked."""
+    found: Optional[Sequence[ReportFinding]] = None
+    """That, what is lost, and what free memory blocks pin, the largest first."""
+    containers: Sequence[ContainerRow] = ()
+    """Those that hold most."""
     live: int = 0
     """Bytes of all blocks, for that."""
 
 
-OF_LIVE, MOST_WASTE = 20, 3
-"""Waste is told from such a part of the live bytes on, and so many rows of it."""
-
-
-def worth_saying(concluded: Conclusions) -> Sequence[WasteRow]:
-    """The rows of waste that matter: certain, and much of it in memory."""
-    rows = [
-        each
-        for each in concluded.waste or ()
-        if each.certain
-        and each.unused * OF_LIVE >= concluded.live
-        and min(each.unused, each.unused if each.resident is None else each.resident) >= WORTH
-    ]
-    return rows[:MOST_WASTE]
+def worth_saying(concluded: Conclusions) -> Sequence[ReportFinding]:
+    """The findings that the screen begins with."""
+    return report_findings.worth_saying(concluded.found or (), concluded.live)
 
 
 def notes(picture: ResidentPicture, in_a_call: bool) -> Iterator[str]:
@@ -293,15 +305,18 @@ def lines(
     """`named`: --types could name the blocks. `asked`: "types" and "owners" if asked for; these are then shown however
     small their share is."""
     width = min(style.width or WIDTH, WIDTH)
+    told = worth_saying(concluded)
+    for finding in told:
+        yield from map(style.bold, textwrap.wrap(report_findings.sentence(style, finding, concluded.live), width))
+        for step in report_findings.lines(style, finding):
+            yield from _item(step, width)
+    if told:
+        yield ""
     for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
         yield style.bold(line)
     if concluded.growth:
         for sentence in (*growth_headlines(style, concluded.types_grown), growth_sentence(concluded.growth)):
             yield from map(style.bold, textwrap.wrap(sentence, width))
-    wasted = worth_saying(concluded)
-    for row in wasted:
-        yield from map(style.bold, textwrap.wrap(with_short_names(waste_sentence(style, row, concluded.live)), width))
-        yield from _item(advice_text(advice_of_waste(row)), width)
     for note in concluded.notes:
         yield from textwrap.wrap(f"note: {note}", width)
     if picture is not None:
@@ -311,7 +326,7 @@ def lines(
     if held is not None and ("owners" in asked or facts_matter(concluded, held.live)):
         yield ""
         yield style.bold("whose it is")
-        for said in held_lines(style, held):
+        for said in (*held_lines(style, held), *_largest_container(style, concluded)):
             yield from _item(said, width)
     if concluded.causes:
         yield ""
@@ -319,9 +334,8 @@ def lines(
         for _, pair in concluded.causes:
             yield from _item(cause_line(pair) if full else pair[0], width)
     todo = [(each, words) for each, words in concluded.advice if each.id not in NO_HELP]
-    if wasted:
-        # what is known to be too much need not be seen to grow
-        todo.sort(key=lambda each: each[0].id in LOOKS)
+    if told:
+        todo = [each for each in todo if each[0].id not in LOOKS]
     if todo:
         yield ""
         several = sum(1 for each, _ in todo if each.effect) > 1
@@ -341,8 +355,8 @@ def lines(
     more = [] if full else [f"{style.typed('report --full')} (all parts, costs, other ways)"]
     facts = concluded.facts
     in_use = concluded.judgement.id == "live-data"
-    told = any(OWNERS_TELL in words.ways for _, words in todo)
-    if named and not told and held is None and (in_use or concluded.judgement.id == "live-and-freed"):
+    tells_owners = any(OWNERS_TELL in words.ways for _, words in todo)
+    if named and not tells_owners and held is None and (in_use or concluded.judgement.id == "live-and-freed"):
         more.insert(0, f"{style.typed('report --owners')} (whether it is a leak, whose it is)")
     if named and facts and not facts.seen and (facts.matters(facts.part("scraps")) or in_use):
         # `types` tells what is in use; for what is stranded, the report must follow blocks itself
@@ -391,6 +405,19 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
         if worth_telling(held, joint.bytes):
             yield f"{joint.called} lead to {size(joint.bytes)} together: each of them does, and nothing else"
     yield from pages_line(style, held)
+
+
+LARGE = 5
+"""A container is told that holds such a part of the live bytes."""
+
+
+def _largest_container(style: Style, concluded: Conclusions) -> Iterator[str]:
+    for each in concluded.containers[:1]:
+        if each.held_bytes * LARGE >= concluded.live:
+            elements, part = count(each.elements.number, "element"), share(each.held_bytes, concluded.live)
+            several = f" of {each.containers:,} containers" if each.containers > 1 else ""
+            size = f"{style.size(each.held_bytes)}, {part}{'' if each.certain else GUESS}"
+            yield f"the largest container is {each.path}, with {elements}{several}: {size}"
 
 
 def holds_most(style: Style, held: HeldSums, number: int = FIRST) -> Iterator[str]:

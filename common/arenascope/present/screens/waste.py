@@ -97,9 +97,10 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
         each = f"{row.used // row.number:,} bytes and take {row.room // row.number:,}"
         return f"{row.path}: {row.number:,} objects are {each} each: {rest}"
     if row.reason in ("duplicates", "captured"):
-        kinds = count(row.elements, "different value")
         blocks = count(row.number + row.elements, "block")
-        return f"{row.path}: {blocks} have {kinds}; one copy of each would save {rest}"
+        if row.elements == 1:
+            return f"{row.path}: {blocks} have the same contents; one copy would save {rest}"
+        return f"{row.path}: {blocks} have {row.elements:,} different values; one copy of each would save {rest}"
     if row.reason == "destroyed-kept":
         weak = count(row.elements, "weak pointer")
         keeps = "keeps" if row.elements == 1 else "keep"

@@ -87,8 +87,8 @@ GAP = 2
 SHORT = 10
 NAME = 16
 """Texts and row names are not cut shorter than this."""
-ENOUGH = 40
-"""How much of a name, cut in the middle, is worth dropping other columns for."""
+ENOUGH, FURTHER = 40, 28
+"""How much of a name, cut in the middle, is worth dropping other columns for: of the first in a row, and of others."""
 WIDEST_NEXT = 200
 """Width of the line of next commands without a terminal."""
 WIDEST_NAME = 60
@@ -435,7 +435,8 @@ def _columns(
     """The columns that fit, and the titles of those that do not."""
     widths = [max(map(len, column)) for column in zip(*every)]
     least = [min(size, texts.get(column, size)) for column, size in enumerate(widths)]
-    wanted = [min(size, ENOUGH) if column in names else size for column, size in enumerate(widths)]
+    enough = {column: FURTHER if column else ENOUGH for column in names}
+    wanted = [min(size, enough.get(column, size)) for column, size in enumerate(widths)]
     if not width:
         return list(range(len(widths))), []
 

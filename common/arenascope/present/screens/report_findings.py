@@ -1,0 +1,205 @@
+"""What a report finds of memory that the program need not have: waste, what is lost, free memory that blocks pin."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+from ...analysis.causes import WORTH, Facts
+from ...analysis.report import SPACE, Lost
+from ...base.class_names import type_words, with_short_names
+from ...base.model import Statement
+from ...blocks.declared.waste_rows import WasteRow
+from ..json_documents.process_records import FindingRecord
+from ..json_documents.record import statement_record
+from ..shared_text.text import Style, count, share
+from .types import GUESS
+from .waste import ADVICE as OF_WASTE
+from .waste import advice as advice_on_waste
+from .waste import sentence as waste_sentence
+
+OF_LIVE, OF_HEAP = 20, 4
+"""A finding is told from such a part of the live bytes on; pinned free memory from such a part of the heap."""
+IN_DOCUMENTS = 100
+"""In documents it is from such a part on."""
+FIRST = 3
+"""So many are on the screen."""
+LITTLE = 4
+"""Blocks pin free memory if it is more than so many times as much as they have themselves."""
+
+
+class PinnedFree(NamedTuple):
+    """Free memory between blocks."""
+
+    by: int
+    """So many bytes these blocks have."""
+    returns: int
+    """What of it malloc_trim(0) returns."""
+
+
+class ReportFinding(NamedTuple):
+    """Much memory that the program need not have."""
+
+    reason: str
+    """One of FINDING_REASONS."""
+    path: Optional[str]
+    """The way to it; None: nothing leads there, or blocks of one type are at fault wherever they are."""
+    type: Optional[str]
+    certain: bool
+    number: int
+    """How many containers or blocks are at fault."""
+    bytes: int
+    resident: Optional[int]
+    """What of that is in memory; None: not known."""
+    sample: int
+    """One of the blocks."""
+    waste: Optional[WasteRow] = None
+    lost: Optional[Lost] = None
+    pinned: Optional[PinnedFree] = None
+    """One of these three: what it was found by."""
+
+
+def find_all(waste: Sequence[WasteRow], facts: Facts, live: int) -> list[ReportFinding]:
+    """The largest first. `live`: bytes of all blocks."""
+    found = [*map(_of_waste, waste), *map(_of_lost, facts.held.lost_rows if facts.held else ()), *_pinned(facts)]
+    found = [each for each in found if each.bytes * IN_DOCUMENTS >= live]
+    return sorted(found, key=lambda each: -each.bytes)
+
+
+def worth_saying(found: Sequence[ReportFinding], live: int) -> Sequence[ReportFinding]:
+    """Those that are certain, and of which much is in memory."""
+    return [
+        each
+        for each in found
+        if each.certain
+        and each.bytes * OF_LIVE >= live
+        and min(each.bytes, each.bytes if each.resident is None else each.resident) >= WORTH
+    ][:FIRST]
+
+
+def _of_waste(row: WasteRow) -> ReportFinding:
+    return ReportFinding(
+        row.reason,
+        row.path,
+        row.type,
+        certain=row.certain,
+        number=row.number,
+        bytes=row.unused,
+        resident=row.resident,
+        sample=row.sample,
+        waste=row,
+    )
+
+
+def _of_lost(row: Lost) -> ReportFinding:
+    return ReportFinding(
+        "lost",
+        None,
+        row.type,
+        certain=True,
+        number=row.blocks,
+        bytes=row.bytes,
+        resident=row.resident,
+        sample=row.sample,
+        lost=row,
+    )
+
+
+def _pinned(facts: Facts) -> Iterator[ReportFinding]:
+    """The type whose blocks strand most of what is stranded: it stands at the ends of most free pieces, so that what is
+    free between blocks is kept by it, too."""
+    group, heap = facts.strander, facts.picture.live + facts.picture.free
+    if group is None:
+        return
+    row, size = group.row, group.beside + facts.between
+    if size > LITTLE * row.bytes and OF_HEAP * size >= heap:
+        yield ReportFinding(
+            "pinned-free",
+            None,
+            row.kind.name,
+            certain=row.kind.certain,
+            number=row.blocks,
+            bytes=size,
+            resident=None if facts.picture.measure == SPACE else size,
+            sample=row.samples[0],
+            pinned=PinnedFree(row.bytes, facts.between),
+        )
+
+
+def sentence(style: Style, each: ReportFinding, live: int) -> str:
+    """What it is, in the program's own words."""
+    if each.waste is not None:
+        return with_short_names(waste_sentence(style, each.waste, live))
+    kind = f"{count(each.number, 'block')} of {type_words(each.type or '')}{'' if each.certain else GUESS}"
+    in_memory = "" if each.resident is None else f", {style.size(each.resident)} of it in memory"
+    if each.lost is not None:
+        below = each.lost.indirect_blocks
+        only = "it leads" if each.number == 1 else "they lead"
+        more = f", with {count(below, 'block')} that only {only} to" if below else ""
+        is_lost = "is" if each.number == 1 else "are"
+        part = share(each.bytes, live)
+        guess = f" (they may be {each.lost.may_be[0]})" if each.lost.may_be else ""
+        return f"{kind}{guess} {is_lost} lost{more}: {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
+    own = style.size(each.pinned.by if each.pinned is not None else None)
+    stand, keep = ("stands", "keeps") if each.number == 1 else ("stand", "keep")
+    return f"{kind} ({own}) {stand} between free ones and {keep} {style.size(each.bytes)} of free memory in the heap"
+
+
+ADVICE = {
+    **OF_WASTE,
+    "free-lost": "free it when the last pointer to it goes: `chunk` shows what is in it, valgrind or "
+    "`-fsanitize=leak` where it was allocated",
+    "place-apart": "allocate these blocks in a pool of their own (an array, a slab, `std::pmr`), or before the large "
+    "ones: then what is freed lies together, and goes back",
+}
+"""What to change in the program, by id."""
+
+
+def advice(each: ReportFinding) -> Statement:
+    if each.waste is not None:
+        return advice_on_waste(each.waste)
+    figures = {"bytes": each.bytes, "resident_bytes": each.resident, "blocks": each.number}
+    return Statement("free-lost" if each.lost is not None else "place-apart", figures, {"type": each.type or ""})
+
+
+WITH_THE_DATA = ("tiny-containers", "node-overhead", "rounding", "duplicates", "captured")
+"""Reasons of what the program makes with all of its data: a restart makes it again."""
+
+
+def until_then(each: ReportFinding) -> Statement:
+    """What an operator can do while the program is as it is."""
+    id = "restart"
+    if each.reason in WITH_THE_DATA:
+        id = "plan-for-it"
+    elif each.pinned is not None and each.pinned.returns >= WORTH:
+        return Statement("trim-until-then", {"bytes": each.bytes, "resident_bytes": each.pinned.returns})
+    return Statement(id, {"bytes": each.bytes, "resident_bytes": each.resident})
+
+
+def until_text(style: Style, said: Statement) -> str:
+    """Without a command: documents are the same in each door."""
+    resident = said.figures["resident_bytes"]
+    size = style.size(int((said.figures["bytes"] if resident is None else resident) or 0))
+    if said.id == "plan-for-it":
+        return f"until then no setting helps: plan for {size} more; what is rarely used of it can be swapped out"
+    if said.id == "trim-until-then":
+        return f"until then malloc_trim(0) now and then: it returns {size} now"
+    return f"until then a restart brings back {size}, and watching tells when the next one is due"
+
+
+def lines(style: Style, each: ReportFinding) -> Iterator[str]:
+    """What to do about it."""
+    yield ADVICE[advice(each).id]
+    until = until_then(each)
+    yield until_text(style, until) + (f" ({style.applied('trim --apply')})" if until.id == "trim-until-then" else "")
+
+
+def record(each: ReportFinding, live: int) -> FindingRecord:
+    todo, until = advice(each), until_then(each)
+    return FindingRecord.of(
+        each,
+        blocks=each.number,
+        may_be=each.lost.may_be if each.lost is not None else (),
+        text=sentence(Style(), each, live),
+        advice=statement_record(todo, ADVICE[todo.id]),
+        until=statement_record(until, until_text(Style(), until)),
+    )
