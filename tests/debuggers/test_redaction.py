@@ -216,6 +216,9 @@ def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: 
         # zeros that lead nowhere would pass for an answer
         (types,) = DOORS["shell"].run(Core(redacted, subject.program), ["types"])
         assert "save --redact" in (types.error or "")
+        page = tmp_path / "page.html"
+        assert shell("report", redacted, "--html", page).returncode == 0
+        assert sorted(leaked_in(page.read_bytes(), secrets, PIECE, libraries)) == []
 
 
 @pytest.mark.full

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import struct
@@ -14,6 +15,10 @@ from marks import full_after, in_full
 from scenarios import AT_HOME, BY_ID, Scenario, scenario
 from subjects import Subject
 
+import arenascope
+from arenascope.cli import several_subjects
+from arenascope.commands.framework import live_copy
+from arenascope.commands.framework.all_commands import find_command
 from arenascope.present.screens.report import NO_RESIDENCY
 
 PAGE = 4096
@@ -158,6 +163,29 @@ def test_the_screen_is_one_screen() -> None:
         assert "MALLOC_ARENA_MAX" not in todo
         assert "MALLOC_ARENA_MAX" in beside
     assert "█" in short.text
+
+
+def test_blocks_are_looked_at_unasked_where_that_is_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = tmp_path / "saved.core"
+    with Subject("quotes") as subject:
+        process = arenascope.open(str(subject.pid))
+        process.ask("save", str(core))
+        for opened in (process, arenascope.open(str(core))):
+            (lost,) = opened.leaks().leaks
+            (found,) = (each for each in opened.report().findings if each.reason == "lost")
+            assert (found.reason, found.type, found.blocks) == ("lost", lost.type, lost.blocks)
+            assert found.bytes == lost.bytes + lost.indirect_bytes
+            assert found.resident_bytes == found.bytes
+            assert opened.report(quick=True).findings is None
+            for most in ("UNASKED", "BLOCKS_OF_REPORT"):
+                with monkeypatch.context() as small:
+                    small.setattr(live_copy, most, 1000)
+                    assert opened.report().findings is None
+                    assert found in opened.report(owners=True).findings
+        options = find_command("report").parser("").parse_args(["--json"])
+        for image in (str(subject.pid), str(core)):
+            seen = several_subjects.look(several_subjects.SubjectRequest(image, "report", options))
+            assert json.loads(seen.text)["findings"] is None
 
 
 def test_before_the_first_malloc() -> None:

@@ -192,7 +192,8 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
     keys = {key: value for key, value, _ in figures}
     for question, shown in QUESTIONS.items():
         assert {*shown} <= keys.keys() or shown is PINS, question  # here none does
-    assert keys["leaks/leaks/0/blocks"] == 1500
+    assert keys["leaks/leaks/0/blocks"] == keys["report/findings/0/blocks"] == 1500
+    assert documents["report"]["findings"][0]["reason"] == "lost"
     # its declared names: by which way 5,000 quotes are held
     node = re.escape("std::unordered_map<std::string, std::unique_ptr<Quote>> node")
     for row in (rf"^{node} \|(.* \|)? 5,000 \| ", r"^g_quotes \| 5,000 \| "):
@@ -205,7 +206,8 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     core, file = tmp_path / "core", tmp_path / "page.html"
     with Subject("quotes") as subject:
         assert look(Path(str(subject.pid)), f"save {core} --redact")[0] == 0
-    assert answered(core, f"report --html {file}")["types"] is None
+    report = answered(core, f"report --html {file}")
+    assert (report["types"], report["findings"]) == (None, None)
     documents = data_of(file.read_text())["documents"]
     assert all("--redact" in documents[name]["failed"] for name in ("types", "owners", "containers", "leaks"))
     assert documents["arenas"]["arenas"][0]["index"] == 0

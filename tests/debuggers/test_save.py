@@ -153,6 +153,13 @@ def test_a_debugger_sees_the_threads_and_where_they_stand(tmp_path: Path) -> Non
         assert functions([str(subject.program), str(tmp_path / name)]) == live, name
 
 
+def nameless(document: dict[str, Any]) -> dict[str, Any]:
+    """Without commands that name the file."""
+    for each in document.get("advice", ()):
+        del each["how"]
+    return document
+
+
 @pytest.mark.parametrize("image", ["kernel", pytest.param("gcore", marks=pytest.mark.full)])
 def test_a_core_is_saved_as_what_it_tells(image: str, tmp_path: Path) -> None:
     """Without its holes, too, it tells residency then, if it did."""
@@ -170,7 +177,7 @@ def test_a_core_is_saved_as_what_it_tells(image: str, tmp_path: Path) -> None:
     for again in (file, dense):
         then = DOORS["shell"].run(Core(again, subject.program), looks)
         for command, one, other in zip(COMMANDS, first, then):
-            assert one.json() == other.json(), command
+            assert nameless(one.json()) == nameless(other.json()), command
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
@@ -257,8 +264,8 @@ def test_a_saved_core_is_its_owner_s_alone(tmp_path: Path) -> None:
     assert os.stat(file).st_mode & 0o777 == 0o600
 
 
-REDACTED = ("arenas", "bins", "trim --ranges", "heaps", "check", "pins", "map", "chunks --summary", "mmapped", "report")
-REDACTED = (*REDACTED, "info", "stats", "threads")
+REDACTED = ("arenas", "bins", "trim --ranges", "heaps", "check", "pins", "map", "chunks --summary", "mmapped")
+REDACTED = (*REDACTED, "report --quick", "info", "stats", "threads")
 
 
 @pytest.mark.parametrize("each", full_after(1, in_turn(1)))

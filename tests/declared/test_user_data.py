@@ -19,6 +19,7 @@ SENT_ON = (
     "report --full",
     "types",
     "containers",
+    "waste",
     "check",
     "threads",
     "stats",
@@ -47,7 +48,7 @@ def test_what_can_be_sent_on_has_it_on_request_alone(tmp_path: Path) -> None:
     asked = [*of_blocks, *SENT_ON]
     files = [tmp_path / f"file{number}" for number in range(len(FILES))]
     written = [each.format(file) for each, file in zip(FILES, files)]
-    with_values = [f"{each} --json --with-values" for each in of_blocks]
+    with_values = [f"{each} --json --with-values" for each in (*of_blocks, "waste")]
     said = gdb.run(image, [*(f"{each} --json" for each in asked), *written, *of_blocks, *with_values])
     without, on_request = said[: len(asked) + len(written)], said[len(asked) + len(written) :]
     assert [(each.command, planted_in(each.text), each.error) for each in without if each.error] == []

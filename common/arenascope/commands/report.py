@@ -33,7 +33,7 @@ from ..blocks.graph.owners import JOINTLY, UNREACHED, OtherHolders, find_owners
 from ..blocks.graph.refs import ImageSearch
 from ..blocks.graph.returns import owned, returns
 from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, types_of
-from ..engine import chosen, is_there, places_of
+from ..engine import chosen, describe, is_there, places_of
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
 from ..present import glossary
@@ -305,7 +305,8 @@ def is_unasked(options: Namespace) -> bool:
 
 
 def settle(options: Namespace, pid: int) -> None:
-    options.unasked = may_look_unasked(options) and live_copy.is_cheap(pid, options.hold_at_most or HOLD)
+    allowed = getattr(options, "hold_at_most", None) or HOLD
+    options.unasked = may_look_unasked(options) and live_copy.is_cheap(pid, allowed)
 
 
 def takes_copy(options: Namespace) -> bool:
@@ -461,7 +462,11 @@ def _report(context: Context) -> Answer:
 def _not_looked(context: Context, picture: figures.ResidentPicture) -> Iterator[str]:
     """Why blocks were not looked at unasked, and what that takes."""
     session = context.session
-    if session.started and is_there() and not (session.stopped or session.target.image.redacted):
+    if not session.started or session.stopped or session.target.image.redacted:
+        return
+    if not is_there():
+        yield screen.NO_ENGINE.format(describe().problem)
+    else:
         cost, style = live_copy.cost_of_search(session, picture.known), context.style
         yield screen.NOT_LOOKED.format(
             style.typed("report --owners"), duration(max(1.0, cost.seconds)), style.size(cost.bytes)
@@ -481,7 +486,7 @@ def _look_closer(context: Context, page: Optional[HtmlReport]) -> _Blocks:
     if page is not None:
         page.read_at_once()
     looked = _looked(context)
-    seen = types_of(context.session).seen if looked is not None or _wants_types(context) else None
+    seen = types_of(context.session).seen if _wants_types(context, looked) else None
     blocks = _Blocks(looked, seen)
     if looked is None:
         return blocks
@@ -562,12 +567,11 @@ def _held(context: Context, looked: CopiedImage) -> Optional[figures.HeldSums]:
         return None
 
 
-def _wants_types(context: Context) -> bool:
-    """Whether to name types though pointers were not followed."""
+def _wants_types(context: Context, looked: Optional[CopiedImage]) -> bool:
     session, options = context.session, context.options
     if not session.started or session.stopped or without_copy(options) is not None:
         return False
-    return bool(options.types) or bool(options.html and not session.target.image.redacted)
+    return looked is not None or bool(options.types or (options.html and not session.target.image.redacted))
 
 
 def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -> screen.Conclusions:
