@@ -22,7 +22,7 @@ from subject import ARENASCOPE, ROOT, WITH_US, running
 
 LISTS = ("arenas", "bins", "trim", "report --quick")
 SWEEPS = ("chunks --summary", "check", "map", "pins")
-GRAPHS = ("types", "leaks", "owners")
+GRAPHS = ("types", "waste", "leaks", "owners")
 COMMANDS = (*LISTS, *SWEEPS, *GRAPHS)
 
 
@@ -34,6 +34,8 @@ class Goal(NamedTuple):
     times: float = 1.2
 
 
+WASTE = 1.5
+"""So many times what types takes waste may take."""
 GOALS = {
     **dict.fromkeys(LISTS, Goal(1.2, held=0.5)),
     **dict.fromkeys(SWEEPS, Goal(2.5)),
@@ -93,15 +95,21 @@ def looks(pid: int, folder: Path, rounds: int, commands: Sequence[str] = COMMAND
         "| whole command | goal | on its core | bytes a block |"
     )
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    of_types = 0.0
     for command in commands:
         lists = command in LISTS
         in_c = min(limit.lists() if lists else limit.copy() for _ in range(rounds))
         live, saved = least(str(pid), command, rounds), least(str(core), command, rounds)
         goal = GOALS.get(command)
         held = f"{goal.held or goal.times * in_c:.2f} s" if goal else ""
+        whole = f"{goal.whole} s" if goal else ""
+        if command == "types":
+            of_types = live.seconds
+        elif command == "waste" and of_types:
+            whole = f"{WASTE * of_types:.1f} s"
         yield (
             f"| {command} | {live.held or 0:.2f} s | {held} | {in_c:.2f} s | {live.seconds:.1f} s "
-            f"| {f'{goal.whole} s' if goal else ''} | {saved.seconds:.1f} s | {_beside(live, size, lists, blocks)} |"
+            f"| {whole} | {saved.seconds:.1f} s | {_beside(live, size, lists, blocks)} |"
         )
     core.unlink()
 

@@ -79,6 +79,29 @@ pub struct Judged {
     pub at: u64,
 }
 
+/// Bytes in front of a text of redis: twice a number of 1 to 8 bytes, or none, and one that tells which.
+pub const SDS_HEADERS: [u64; 5] = [1, 3, 5, 9, 17];
+pub const LONGEST_SDS: usize = 17;
+
+/// What stands in front of a text of redis.
+pub struct Sds {
+    pub length: u64,
+    /// Without the zero at the end.
+    pub room: u64,
+}
+
+/// None: that is no such header. `number`: of bytes of the image.
+pub fn sds(header: &[u8], number: impl Fn(&[u8]) -> u64) -> Option<Sds> {
+    let kind = SDS_HEADERS.iter().position(|bytes| *bytes == header.len() as u64)?;
+    let (told, numbers) = header.split_last()?;
+    if usize::from(told & 7) != kind {
+        return None;
+    }
+    let (length, room) = numbers.split_at(numbers.len() / 2);
+    let [length, room] = if kind == 0 { [u64::from(told >> 3); 2] } else { [length, room].map(number) };
+    (length <= room).then_some(Sds { length, room })
+}
+
 pub struct Ground<'a> {
     pub image: &'a Image,
     pub blocks: &'a Blocks,
@@ -176,26 +199,16 @@ impl<'a> Strength<'a> {
         size.is_some_and(|size| fits(past.saturating_add(size), usable)) || whole.is_some_and(|size| fits(size, usable))
     }
 
-    /// Length, room and type, in front of redis' text; it ends in a zero.
+    /// In front of a text its length and its room, as in redis.
     fn is_sds(&mut self, start: u64, usable: u64, past: u64) -> bool {
-        let kind = match past {
-            1 => 0,
-            3 => 1,
-            5 => 2,
-            9 => 3,
-            17 => 4,
-            _ => return false,
-        };
-        let mut header = [0; 17];
-        let (header, size) = (&mut header[..past as usize], past as usize / 2);
-        if past >= usable || !self.read(start, header) || header[past as usize - 1] & 7 != kind {
+        let mut header = [0; LONGEST_SDS];
+        let Some(header) = header.get_mut(..past as usize) else { return false };
+        if past >= usable || !self.read(start, header) {
             return false;
         }
-        let length = if kind > 0 { self.number(&header[..size]) } else { u64::from(header[0] >> 3) };
-        let room = if kind > 0 { self.number(&header[size..2 * size]) } else { length };
+        let Some(Sds { length, room }) = sds(header, |bytes| self.number(bytes)) else { return false };
         let mut end = [1];
-        length <= room
-            && fits(room.saturating_add(past + 1), usable)
+        fits(room.saturating_add(past + 1), usable)
             && self.read(start.saturating_add(past + length), &mut end)
             && end == [0]
     }

@@ -13,14 +13,15 @@ from ..present.json_documents.record import statement_record
 from ..present.screens.types import GUESS
 from ..present.screens.waste import ADVICE, WHY, advice, advice_text, sentence
 from ..present.shared_text.text import Column, Style, column_table, cut, folded, next_lines
+from ..sources.elf.address_names import programs_of
 from .containers import note_text, rows_by_path
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
 
 if TYPE_CHECKING:
     from ..base.printable import UserData
-    from ..blocks.declared.named_blocks import NamedBlocks
     from ..blocks.declared.waste_rows import EqualBlocks, WasteRow
+    from ..blocks.graph.refs import ImageSearch
     from ..session.session import Session
 
 
@@ -48,7 +49,7 @@ def waste_command(context: Context) -> Answer:
     container, all of these are one row. In the shell a live process is copied, and runs on meanwhile.
     """
     look, chosen, notes, problems = rows_by_path(
-        context, waste_in, lambda row: row.unused, lambda rows, search: _is_unnamed(declared_in(search))
+        context, waste_in, lambda row: row.unused, lambda rows, search: not rows and _is_unknown(search)
     )
     limit, live = context.options.limit, look.search.blocks.bytes
     shown, left_out = cut(chosen, limit)
@@ -63,9 +64,13 @@ def waste_command(context: Context) -> Answer:
     return Answer(found, of_heap(look.session, text), problems)
 
 
-def _is_unnamed(named: Optional[NamedBlocks]) -> bool:
-    """Whether no block has a type."""
-    return named is None or not len(named.name)
+def _is_unknown(search: ImageSearch) -> bool:
+    """Whether no block has a type, or the program itself has no debug information."""
+    named, target = declared_in(search), search.session.target
+    if named is None or not len(named.name):
+        return True
+    program = next(programs_of(target.regions()), None)
+    return target.types is not None and program is not None and program[0].path in target.types.without()
 
 
 CONTENTS = 240
@@ -144,7 +149,7 @@ def lines(
         Column("in memory", lambda row: row.resident is not None and style.size(row.resident), optional=True),
     )
     yield from column_table(style, columns, rows, expendable=("room", "used", "type", "in memory"), limit=limit)
-    if not rows:
+    if not rows and not any(each.id == "no-containers" for each in notes):
         yield "no container has much more room than it uses"
     yield from map(note_text, notes)
     yield from (line for each in contents for line in folded(each, style.width, " ").splitlines())

@@ -56,7 +56,7 @@ class WasteRow(NamedTuple):
     frequent: Sequence[EqualBlocks] = ()
     """Of duplicates: the most frequent contents first."""
     elsewhere: Optional[ListedElsewhere] = None
-    """Of what is unlisted."""
+    """Of what is unlisted, but for texts that their table alone has."""
 
     @property
     def unused(self) -> int:

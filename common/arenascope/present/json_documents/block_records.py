@@ -514,7 +514,7 @@ class WasteRecord(Record):
     frequent: Sequence[EqualContents]
     """Of duplicates: the most frequent contents first, three at most."""
     elsewhere: Optional[ListedElsewhereRecord]
-    """Of what is unlisted; null: it is something else."""
+    """Of what is unlisted; null: it is something else, or a table of shared texts has what nobody else has."""
     advice: StatementRecord
     """What to change in the program."""
 

@@ -30,6 +30,8 @@ def _advice_id(row: WasteRow) -> str:
         return "drop-expired" if is_rust else "drop-expired-or-apart"
     if row.reason == "duplicates":
         return "share-texts" if row.is_text else "share-copies"
+    if row.reason == "unlisted" and row.elsewhere is None:
+        return "sweep-table"
     return row.reason
 
 
@@ -50,6 +52,8 @@ ADVICE = {
     "few elements in a vector",
     "node-overhead": "keep small elements beside each other: a vector, a deque or a sorted vector in place of nodes",
     "unlisted": "take out of the first list what leaves the other one, if it is done with",
+    "sweep-table": "take out of the table from time to time what nobody else has (`use_count() == 1`, "
+    "`retain(|text| Rc::strong_count(text) > 1)`), or keep weak pointers in it",
     "rounding": "allocate many at once (an array, a slab, a pool), or make the object fit malloc's sizes: 24, 40, 56, "
     "72, 88 bytes and so on",
 }
@@ -93,6 +97,8 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
             f"{row.path}: {row.number:,} of {row.total:,} {row.type} are not in {other}: {member} is {unlisted} in "
             f"them and {listed} in the others; they keep {rest}"
         )
+    if row.reason == "unlisted":
+        return f"{row.path}: nobody but the table has {row.number:,} of {row.total:,} {row.type}; they keep {rest}"
     if row.reason == "rounding":
         each = f"{row.used // row.number:,} bytes and take {row.room // row.number:,}"
         return f"{row.path}: {row.number:,} objects are {each} each: {rest}"
@@ -106,8 +112,10 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
         keeps = "keeps" if row.elements == 1 else "keep"
         return f"{row.path}: {number} are destroyed, and {weak} {keeps} their {style.size(row.room)}, {part}{guess}"
     if row.reason == "emptied":
-        return f"{row.path}: {number} without elements keep {style.size(row.room)}, {part}{guess}"
-    return f"{row.path}: {number} use {style.size(row.used)} of {style.size(row.room)}; the rest is {part}{guess}"
+        keeps = "keeps" if row.number == 1 else "keep"
+        return f"{row.path}: {number} without elements {keeps} {style.size(row.room)}, {part}{guess}"
+    uses = "uses" if row.number == 1 else "use"
+    return f"{row.path}: {number} {uses} {style.size(row.used)} of {style.size(row.room)}; the rest is {part}{guess}"
 
 
 KINDS = (

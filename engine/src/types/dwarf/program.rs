@@ -477,7 +477,7 @@ impl Program {
                         facts.bits.extend(self.bit_field(each, of, place));
                     } else if place % 8 == 0 {
                         let field = Field {
-                            name: each.name.clone(),
+                            name: written(&each.name, known.language),
                             offset: place / 8,
                             of: self.number(Some(of)),
                             is_base: each.is_base,
@@ -492,6 +492,15 @@ impl Program {
             }
         }
         Some(facts)
+    }
+}
+
+/// A member's name as programs have it: of a tuple in Rust its number, which debug information calls "__0".
+fn written(name: &Rc<str>, language: Language) -> Rc<str> {
+    let number = name.strip_prefix("__").filter(|_| language == Language::Rust);
+    match number.filter(|number| !number.is_empty() && number.bytes().all(|each| each.is_ascii_digit())) {
+        Some(number) => number.into(),
+        None => name.clone(),
     }
 }
 

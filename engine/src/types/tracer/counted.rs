@@ -108,7 +108,7 @@ fn element_size(layouts: &Layouts, pointer: &Facts) -> Result<Option<u64>> {
 }
 
 /// The parts of a member's name, as in "nameCount", "name_len".
-fn words(name: &str) -> Vec<String> {
+pub fn words(name: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut was_lower = false;
     for letter in name.chars() {

@@ -76,6 +76,10 @@ impl Ground {
         let malloc = Malloc::new(word, align, page);
         Ok(Ground { malloc, mapped: spans(asked)?, alone: numbers(asked)?, modules: spans(asked)? })
     }
+
+    fn memory<'a>(&'a self, engine: &'a Engine, modules: &'a LoadedModules) -> Result<Memory<'a>> {
+        Memory::new(&engine.image, &engine.blocks, self.malloc, modules, &self.mapped, &self.alone)
+    }
 }
 
 fn numbers(asked: &mut Asked) -> Result<Vec<u64>> {
@@ -142,12 +146,23 @@ fn rules(asked: &mut Asked) -> Result<Rules> {
 pub struct Traced {
     ground: Ground,
     layouts: Rc<Layouts>,
+    rules: Rc<Rules>,
     starts: Vec<Start>,
     named: Named,
     names: Vec<BlockName>,
     steps: Vec<Rc<str>>,
     damaged: BTreeMap<Rc<str>, u64>,
     contradicted: Vec<u64>,
+}
+
+impl Traced {
+    fn known<'a>(&'a self, memory: &'a Memory<'a>) -> Result<Known<'a>> {
+        let Traced { layouts, starts, named, names, steps, .. } = self;
+        if named.name.len() > memory.blocks.len() {
+            return Err(Failure::BadInput);
+        }
+        Ok(Known { memory, layouts, named, names, steps, starts })
+    }
 }
 
 /// Names the live blocks by types. Asked is: what blocks are aligned to, a page's bytes; ranges that are mapped, where
@@ -172,15 +187,14 @@ pub unsafe extern "C" fn arenascope_trace(
         let types = Rc::new(TypeTable::new(Box::new(OfProgram(program)), engine.image.word));
         let layouts = Rc::new(Layouts::new(types, LIBRARIES, ruled));
         let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let Ground { malloc, mapped, alone, modules: spans } = &ground;
-        let memory = Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
-        let mut tracer = Tracer::new(&memory, layouts.clone(), spans, Rc::new(rules), control)?;
+        let (memory, rules) = (ground.memory(engine, &modules)?, Rc::new(rules));
+        let mut tracer = Tracer::new(&memory, layouts.clone(), &ground.modules, rules.clone(), control)?;
         tracer.trace(&starts)?;
         let contradicted = tracer.contradicted()?;
         let Tracer { named, objects, .. } = tracer;
         let Objects { names, damaged, .. } = objects;
         let (names, steps, damaged) = (names.names, names.steps.all, damaged.into_iter().collect());
-        *to = boxed(Traced { ground, layouts, starts, named, names, steps, damaged, contradicted });
+        *to = boxed(Traced { ground, layouts, rules, starts, named, names, steps, damaged, contradicted });
         Ok(())
     })
 }
@@ -255,9 +269,8 @@ pub unsafe extern "C" fn arenascope_traced_fitting(
 ) -> i32 {
     guarded(|| {
         let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let Ground { malloc, mapped, alone, modules: spans } = &traced.ground;
-        let memory = Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
-        let control = Control::default();
+        let (memory, control) = (traced.ground.memory(engine, &modules)?, Control::default());
+        let spans = &traced.ground.modules;
         let mut tracer = Tracer::new(&memory, traced.layouts.clone(), spans, Rc::default(), &control)?;
         let types: &[TypeId] = types.of();
         let mut found = with_room(2 * types.len())?;
@@ -290,12 +303,8 @@ pub unsafe extern "C" fn arenascope_traced_rows(
 ) -> i32 {
     answered(to, |answer| {
         let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let Traced { ground: Ground { malloc, mapped, alone, .. }, layouts, starts, named, names, steps, .. } = traced;
-        if named.name.len() > engine.blocks.len() {
-            return Err(Failure::BadInput);
-        }
-        let memory = &Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
-        let found = rows(Known { memory, layouts, named, names, steps, starts }, control)?;
+        let memory = traced.ground.memory(engine, &modules)?;
+        let found = rows(traced.known(&memory)?, control)?;
         answer.list(&found, |answer, row| {
             answer.string(&row.path)?;
             answer.string(&row.of)?;
@@ -335,15 +344,9 @@ pub unsafe extern "C" fn arenascope_traced_waste(
 ) -> i32 {
     answered(to, |answer| {
         let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let Traced { ground: Ground { malloc, mapped, alone, .. }, layouts, starts, named, names, steps, .. } = traced;
-        if named.name.len() > engine.blocks.len() {
-            return Err(Failure::BadInput);
-        }
-        let memory = &Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
-        let present = Present::new(present.of())?;
-        let known = Known { memory, layouts, named, names, steps, starts };
-        let spans = &traced.ground.modules;
-        let mut tracer = Tracer::new(memory, layouts.clone(), spans, Rc::default(), control)?;
+        let (memory, present) = (traced.ground.memory(engine, &modules)?, Present::new(present.of())?);
+        let (known, rules) = (traced.known(&memory)?, traced.rules.clone());
+        let mut tracer = Tracer::new(&memory, traced.layouts.clone(), &traced.ground.modules, rules, control)?;
         let found = waste(&known, &mut tracer.objects, Some(&present).filter(|_| is_known != 0), control)?;
         answer.list(&found, |answer, row| {
             answer.number(row.reason as i64)?;
@@ -395,8 +398,7 @@ pub unsafe extern "C" fn arenascope_reading_open(
     guarded(|| {
         let (traced, engine, program) = (lasting(traced), lasting(engine), lasting(program));
         let modules = Rc::new(LoadedModules::new(&engine.image, &program.debug.modules));
-        let Ground { malloc, mapped, alone, .. } = &traced.ground;
-        let memory = Memory::new(&engine.image, &engine.blocks, *malloc, lasting(&*modules), mapped, alone)?;
+        let memory = traced.ground.memory(engine, lasting(&*modules))?;
         *to = boxed(OpenReading { layouts: traced.layouts.clone(), memory, _modules: modules });
         Ok(())
     })

@@ -27,8 +27,9 @@ const FEW_POWERS: u64 = 2;
 const UNROLLED: u64 = 16;
 
 /// What Rust's library wraps a value in, the members of which no program names.
-const WRAPPERS: [&str; 27] = [
+const WRAPPERS: [&str; 28] = [
     "alloc::boxed::Box",
+    "alloc::collections::btree::set::BTreeSet",
     "alloc::rc::Rc",
     "alloc::rc::RcBox",
     "alloc::rc::RcInner",

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::blocks::{Blocks, NONE};
 use crate::failure::{filled, Result};
 use crate::image::{Image, Span};
+use crate::strength::{sds, Sds, LONGEST_SDS, SDS_HEADERS};
 
 /// Bytes of a file that are read at once.
 const WINDOW: u64 = 1 << WINDOW_BITS;
@@ -298,22 +299,20 @@ impl<'a> Memory<'a> {
         Ok(is_text && self.fits(block, offset + length as u64 + 1))
     }
 
-    /// Whether a block has a text behind its length, its room and a byte that tells how long these are, as redis's sds:
-    /// the text ends there in a zero, and the block is as large as malloc makes it for the room.
-    pub fn has_text_behind_its_length(&self, block: u32) -> bool {
+    /// Whether a block has a text of redis behind its header: it ends in a zero, and the block is as large as malloc makes
+    /// it for the text's room.
+    pub fn has_sds(&self, block: u32) -> bool {
         let start = self.start(block);
-        (0..=4u32).any(|kind| {
-            let size = if kind == 0 { 0 } else { 1 << (kind - 1) };
-            let text = start.wrapping_add(2 * size + 1);
-            let Some(told) = self.number(text.wrapping_sub(1), 1).filter(|told| told & 7 == u64::from(kind)) else {
+        SDS_HEADERS.iter().any(|past| {
+            let mut header = [0; LONGEST_SDS];
+            let header = &mut header[..*past as usize];
+            if *past >= self.room(block) || !self.bytes(start, header) {
                 return false;
-            };
-            let short = Some(told >> 3).filter(|_| kind == 0);
-            let length = short.or_else(|| self.number(start, size));
-            let room = short.or_else(|| self.number(start.wrapping_add(size), size));
-            let (Some(length), Some(room)) = (length, room) else { return false };
-            let ends = room < self.room(block) && self.number(text.wrapping_add(length), 1) == Some(0);
-            0 < length && length <= room && ends && self.fits(block, 2 * size + 2 + room)
+            }
+            let Some(Sds { length, room }) = sds(header, |bytes| self.image.number(bytes)) else { return false };
+            length > 0
+                && self.fits(block, room.saturating_add(past + 1))
+                && self.number(start.wrapping_add(past + length), 1) == Some(0)
         })
     }
 

@@ -125,6 +125,8 @@ pub struct Names {
     claims: HashMap<(TypeId, bool, u64, bool, Rc<str>), u32>,
     container_steps: HashMap<(u32, u32, &'static str, bool), u16>,
     in_containers: HashMap<InContainer, u32>,
+    /// By a container, the prefix before it, and the step behind its element.
+    inline_prefixes: HashMap<(u32, u32, &'static str), u32>,
     /// By the numbers of slots and containers.
     learned: Vec<Learned>,
 }
@@ -142,6 +144,7 @@ impl Names {
             claims: HashMap::new(),
             container_steps: HashMap::new(),
             in_containers: HashMap::new(),
+            inline_prefixes: HashMap::new(),
             learned: Vec::new(),
         }
     }
@@ -212,6 +215,26 @@ impl Names {
             self.container_steps.insert(key, found);
         }
         Ok(found)
+    }
+
+    /// Of what lies within a container. An element that has a number shows it, unless it lies in another that does.
+    pub fn inline_element(&mut self, each: &Embedded, claim: &Claim, at: &At) -> Result<At> {
+        let Some(number) = claim.number else {
+            return Ok(At { prefix: self.prefix(at.prefix, [&each.step, claim.step])?, ..*at });
+        };
+        let (number, brackets) = match at.number {
+            UNNUMBERED => (number.min(u64::from(UNNUMBERED) - 1) as u32, "[]"),
+            outer => (outer, "[...]"),
+        };
+        let key = (each.number, at.prefix, claim.step);
+        if let Some(prefix) = self.inline_prefixes.get(&key) {
+            return Ok(At { prefix: *prefix, number, ..*at });
+        }
+        let text = format!("{}{}{brackets}{}", self.texts.all[at.prefix as usize], each.step, claim.step);
+        let prefix = self.texts.number(&text)?;
+        self.inline_prefixes.try_reserve(1)?;
+        self.inline_prefixes.insert(key, prefix);
+        Ok(At { prefix, number, ..*at })
     }
 
     /// Another prefix behind one that has no number yet.

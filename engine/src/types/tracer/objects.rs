@@ -817,8 +817,8 @@ impl<'a> Objects<'a> {
                         self.take_claim(claim, each, at, found)?;
                     } else if depth < DEEPEST {
                         let layout = self.layouts.of(claim.of)?;
-                        let prefix = self.names.prefix(at.prefix, [&each.step, claim.step])?;
-                        bad += self.scan(&layout, claim.address, &At { prefix, ..*at }, depth + 1, found)?;
+                        let at = self.names.inline_element(each, claim, at)?;
+                        bad += self.scan(&layout, claim.address, &at, depth + 1, found)?;
                     }
                     is_over = at.proof != Proof::None && !found.is_empty();
                     Ok(())

@@ -907,27 +907,36 @@ fn room_that_growth_does_not_explain_is_wasted() {
     assert!(rows.iter().all(|row| row.certain && row.resident.is_none()));
 }
 
+/// A chain of items of which an array has the first 20, and what keeps these apart. `in_variable`: the array lies in a
+/// variable, and has that many places.
+fn program_of_two_lists(member: &str, is_kept_apart: bool, in_variable: Option<u64>) -> Program {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let item = types.structure("item", 40, &[("next", 0, program.int), (member, 8, program.int)]);
+    types.set(item, &[("next", 0, types.to(item)), (member, 8, program.int), ("number", 16, program.long)]);
+    let mut items = Vec::new();
+    for number in 0..200u64 {
+        let value = if is_kept_apart { u64::from(number >= 20) } else { number % 2 };
+        items.push(program.malloc(40, &[0, value, number, 1]));
+    }
+    for pair in items.windows(2) {
+        program.heap.put(pair[0], &[pair[1]]);
+    }
+    program.variable("all", types.to(item), &[items[0]]);
+    match in_variable {
+        Some(places) => program.variable("open", types.array(types.to(item), Some(places)), &items[..20]),
+        None => {
+            let some = program.malloc(8 * 20, &items[..20]);
+            program.variable("open", types.to(types.to(item)), &[some]);
+        }
+    }
+    program
+}
+
 #[test]
 fn objects_in_one_list_alone_are_told_where_a_member_keeps_them_apart() {
-    for is_kept_apart in [true, false] {
-        let mut program = Program::new();
-        let types = program.types.clone();
-        let item = types.structure("item", 40, &[("next", 0, program.int), ("closed", 8, program.int)]);
-        types.set(item, &[("next", 0, types.to(item)), ("closed", 8, program.int), ("number", 16, program.long)]);
-        let mut items = Vec::new();
-        for number in 0..200u64 {
-            // those that are in both are not closed
-            let closed = if is_kept_apart { u64::from(number >= 20) } else { number % 2 };
-            items.push(program.malloc(40, &[0, closed, number, 1]));
-        }
-        // a chain, and an array of some of it
-        for pair in items.windows(2) {
-            program.heap.put(pair[0], &[pair[1]]);
-        }
-        let some = program.malloc(8 * 20, &items[..20]);
-        program.variable("all", types.to(item), &[items[0]]);
-        program.variable("open", types.to(types.to(item)), &[some]);
-        let rows = program.waste();
+    for (is_kept_apart, in_variable) in [(true, None), (false, None), (true, Some(30))] {
+        let rows = program_of_two_lists("closed", is_kept_apart, in_variable).waste();
         let unlisted: Vec<_> = rows.iter().filter(|row| row.reason == Reason::Unlisted).collect();
         assert_eq!(unlisted.len(), usize::from(is_kept_apart));
         for row in unlisted {
@@ -936,6 +945,16 @@ fn objects_in_one_list_alone_are_told_where_a_member_keeps_them_apart() {
             assert_eq!((row.total, row.sum.number, row.sum.elements, row.sum.room), (200, 180, 20, 180 * 48));
         }
     }
+}
+
+#[test]
+fn what_an_object_is_for_keeps_no_lists_apart_and_from_a_full_array_nothing_has_gone() {
+    for member in ["refs", "refcount", "count", "is_server", "do_toggle", "shared", "speed"] {
+        let rows = program_of_two_lists(member, true, None).waste();
+        assert!(rows.iter().all(|row| row.reason != Reason::Unlisted), "{member}");
+    }
+    let rows = program_of_two_lists("closed", true, Some(20)).waste();
+    assert!(rows.iter().all(|row| row.reason != Reason::Unlisted));
 }
 
 #[test]

@@ -2,13 +2,14 @@
 //! member of theirs says the same.
 //!
 //! That a list has some objects of a type and another has all of them is no fault: an index may well be of some. It counts
-//! only where the program itself keeps them apart: a member has one value in all that both have, and another one in all
-//! the others.
+//! only where the program itself says that something has happened to them: a member ("closed", "hashed") has one value in
+//! all that both have, and another one in all the others.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::claims::Strength;
+use super::counted::words;
 use super::layouts::FlatType;
 use super::memory::Memory;
 use super::names::{At, Claimed, NameForm, Proof, NONE};
@@ -29,6 +30,11 @@ const MOST_LISTS: usize = 12;
 const ALIKE: u64 = 100;
 /// One of so many of a list has to be reached otherwise for the two lists to be different.
 const DIFFERENT: usize = 50;
+/// What says that something has happened to an object, besides words in "-ed": closed, hashed, linked, expired.
+const STATES: [&str; 13] =
+    ["alive", "broken", "dead", "done", "gone", "live", "lost", "open", "over", "paid", "sent", "shut", "stale"];
+/// What says what an object is for.
+const KINDS: [&str; 4] = ["embed", "fixed", "shared", "signed"];
 /// Members that lead to the end of a list, or back.
 const BACKWARDS: [&str; 4] = ["prev", "last", "tail", "back"];
 /// So deep members are looked at.
@@ -69,6 +75,8 @@ struct Class {
     step: Rc<str>,
     /// From one object to another of its kind.
     is_link: bool,
+    /// Of an array in a variable: so many pointers it has room for.
+    places: Option<u64>,
 }
 
 /// What blocks of a name are looked at by.
@@ -125,7 +133,7 @@ impl Classes<'_> {
                 let class = match self.by_text.get(&text) {
                     Some(class) => *class,
                     None => {
-                        push(&mut self.all, Class { pattern, step, is_link })?;
+                        push(&mut self.all, Class { pattern, step, is_link, places: None })?;
                         let class = self.all.len() as u32 - 1;
                         self.by_text.try_reserve(1)?;
                         self.by_text.insert(text, class);
@@ -177,7 +185,7 @@ pub fn unlisted(
     Ok(found)
 }
 
-/// All pointers of variables and typed blocks to objects, but those of the program's rules.
+/// All pointers of variables and typed blocks to objects.
 fn gather(classes: &mut Classes, objects: &mut Objects, control: &Control) -> Result<()> {
     let known = classes.known;
     let mut found = Vec::new();
@@ -187,8 +195,13 @@ fn gather(classes: &mut Classes, objects: &mut Objects, control: &Control) -> Re
         let at = At { parent: -1 - number as i32, ..At::proving(Proof::None) };
         objects.scan(&layout, place, &At { plain: Strength::Exact, ..at }, 0, &mut found)?;
         found.extend(objects.take_interior().into_iter().map(|inside| inside.claimed));
+        let before = classes.all.len();
         for claimed in found.drain(..) {
             classes.take(&claimed, pattern, u32::MAX, &objects.names.steps.all)?;
+        }
+        for class in &mut classes.all[before..] {
+            let array = layout.repeats.iter().find(|repeat| class.step.starts_with(&*repeat.step));
+            class.places = array.map(|array| array.count);
         }
     }
     let mut looks: Vec<Option<Option<Rc<Look>>>> = filled(known.names.len(), None)?;
@@ -236,6 +249,8 @@ struct List {
     class: u32,
     members: Vec<bool>,
     count: usize,
+    /// An array in which each place is taken: nothing has gone from it.
+    is_full: bool,
 }
 
 fn of_type(
@@ -270,7 +285,8 @@ fn of_type(
     for (class, some) in heads.into_iter().take(MOST_LISTS) {
         let mut members = filled(blocks.len(), false)?;
         some.iter().for_each(|(at, _)| members[*at as usize] = true);
-        push(&mut lists, List { class, members, count: 0 })?;
+        let is_full = classes[class as usize].places == Some(some.len() as u64);
+        push(&mut lists, List { class, members, count: 0, is_full })?;
     }
     for (_, some) in links.into_iter().take(MOST_LISTS) {
         follow(&mut lists, &some, &place, blocks.len(), control)?;
@@ -285,7 +301,7 @@ fn of_type(
     });
     let mut best: Option<(usize, usize, Split)> = None;
     for (at, all) in lists.iter().enumerate() {
-        for (beside, few) in lists.iter().enumerate().skip(at + 1) {
+        for (beside, few) in lists.iter().enumerate().skip(at + 1).filter(|(_, few)| !few.is_full) {
             control.advance(blocks.len() as u64)?;
             let both = all.members.iter().zip(&few.members).filter(|(one, other)| **one && **other).count();
             let alone = all.count - both;
@@ -416,8 +432,8 @@ struct Member {
     size: u64,
     shift: u64,
     mask: u64,
-    /// A number tells less than a flag.
-    is_number: bool,
+    /// Of an enum the names of its values; empty: only 0 and 1 tell anything.
+    names: Vec<(Rc<str>, i64)>,
 }
 
 fn split(known: &Known, name: u32, blocks: &[u32], all: &List, few: &List) -> Result<Option<Split>> {
@@ -429,8 +445,6 @@ fn split(known: &Known, name: u32, blocks: &[u32], all: &List, few: &List) -> Re
         // how many share a value tells nothing of the value
         members.retain(|member| !counts.contains(&member.offset));
     }
-    members.sort_by_key(|member| member.is_number);
-    let mut best: Option<Split> = None;
     for member in members {
         let mut seen = [(0u64, 0u64); 2];
         let mut totals = [0u64; 2];
@@ -460,17 +474,31 @@ fn split(known: &Known, name: u32, blocks: &[u32], all: &List, few: &List) -> Re
         }
         if (0..2).all(|which| others[which] * ALIKE <= totals[which]) {
             let values = [seen[0].0, seen[1].0];
-            // what is 0 or 1 is a flag, whatever its type
-            if !member.is_number || values.iter().all(|value| *value <= 1) {
+            if member.tells_a_state(values) {
                 return Ok(Some(Split { member: member.name, values }));
             }
-            best.get_or_insert(Split { member: member.name, values });
         }
     }
-    Ok(best)
+    Ok(None)
+}
+
+/// Whether a name says that something has happened, not what an object is for from the first.
+fn is_state(name: &str) -> bool {
+    let is_participle = |word: &str| word.len() > 3 && word.ends_with("ed") && !word.ends_with("eed");
+    words(name).iter().any(|word| (is_participle(word) && !KINDS.contains(&&**word)) || STATES.contains(&&**word))
 }
 
 impl Member {
+    /// Whether these values say of an object that something has happened to it, or not yet.
+    fn tells_a_state(&self, values: [u64; 2]) -> bool {
+        let is_called = is_state(self.name.rsplit('.').next().unwrap_or(&self.name));
+        if self.names.is_empty() {
+            return is_called && values.iter().all(|value| *value <= 1);
+        }
+        let is_one = |(name, value): &(Rc<str>, i64)| values.contains(&(*value as u64)) && is_state(name);
+        is_called || self.names.iter().any(is_one)
+    }
+
     fn value(&self, memory: &Memory, object: u64) -> Option<u64> {
         let value = memory.number(object.wrapping_add(self.offset), self.size)?;
         Some(value >> self.shift & self.mask)
@@ -492,19 +520,17 @@ fn add_members(known: &Known, of: TypeId, offset: u64, before: &str, deep: u32, 
         let (name, mask) = (called(&bits.name), (1 << bits.size) - 1);
         let size = if shift + bits.size > 8 { 2 } else { 1 };
         if to.len() < MOST_MEMBERS {
-            push(to, Member { name, offset: place, size, shift, mask, is_number: false })?;
+            push(to, Member { name, offset: place, size, shift, mask, names: Vec::new() })?;
         }
     }
     for field in &facts.fields {
         let inner = known.layouts.types.facts(field.of)?;
         let (place, name) = (offset.saturating_add(field.offset), called(&field.name));
-        let is_flag = matches!(inner.form, Form::Boolean | Form::Enum);
         match inner.form {
             Form::Struct => add_members(known, field.of, place, &name, deep - 1, to)?,
             Form::Boolean | Form::Enum | Form::Integer if (1..=8).contains(&inner.size) && to.len() < MOST_MEMBERS => {
-                let member =
-                    Member { name, offset: place, size: inner.size, shift: 0, mask: u64::MAX, is_number: !is_flag };
-                push(to, member)?;
+                let names = inner.enumerators.clone();
+                push(to, Member { name, offset: place, size: inner.size, shift: 0, mask: u64::MAX, names })?;
             }
             _ => (),
         }
@@ -512,8 +538,8 @@ fn add_members(known: &Known, of: TypeId, offset: u64, before: &str, deep: u32, 
     Ok(())
 }
 
-/// What these objects keep: their blocks, and all that is reached through them first.
-fn keep(
+/// What objects keep by that name: their blocks, and all that is reached through them first.
+pub fn keep(
     known: &Known,
     name: u32,
     blocks: &[u32],

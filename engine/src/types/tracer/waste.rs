@@ -9,21 +9,25 @@ use std::rc::Rc;
 
 use super::claims::Strength;
 use super::containers::forms::{Container, Room, SharedBlock};
+use super::containers::rust::KEY;
 use super::counted::{arrays, CountedArray};
 use super::duplicates::{copies, is_captured, Copies, Same};
 use super::layouts::{Embedded, FlatType};
 use super::names::{NameForm, NONE};
 use super::objects::Objects;
 use super::rows::{Known, Pattern, Patterns};
-use super::unlisted::{unlisted, Unlisted};
+use super::unlisted::{keep, unlisted, Unlisted};
 use crate::failure::{filled, push, Control, Pace, Result};
 use crate::pages::Present;
 use crate::types::facts::TypeId;
+use crate::types::spelling::parts_of;
 
 /// What is smaller takes no more than a pointer to a shared one.
 pub const UNSHARED: u64 = 16;
 /// What costs less than this is not worth a row.
 pub const WORTH: u64 = 4096;
+/// How names of containers' nodes end.
+const NODE: &str = " node";
 /// So deep containers are looked for that lie in others without a block of their own.
 const DEEPEST: u32 = 16;
 
@@ -47,7 +51,8 @@ pub enum Reason {
     NodeOverhead,
     /// malloc's blocks are much larger than the objects in them.
     Rounding,
-    /// Objects are in one list alone, though they were in another one, too. Elements are those that are in both.
+    /// Objects are in one list alone, though they were in another one, too. Elements are those that are in both. Or
+    /// texts are in a table of shared ones, and nobody else has them; elements are those that somebody has.
     Unlisted,
 }
 
@@ -66,7 +71,7 @@ pub struct Waste {
     /// Of duplicates the most frequent contents, and whether these are texts.
     pub frequent: Vec<Same>,
     pub is_text: bool,
-    /// Of what is unlisted the list that it is not in, and what keeps it apart.
+    /// Of what is unlisted the list that it is not in, and what keeps it apart; None: the table of shared texts has it.
     pub unlisted: Option<Unlisted>,
 }
 
@@ -130,6 +135,7 @@ pub fn waste(known: &Known, objects: &mut Objects, present: Option<&Present>, co
             }
         }
     }
+    visit.rows_of_kept_texts(&mut found)?;
     visit.tiny_rows(&mut found)?;
     visit.costs_of_blocks(&mut found, control)?;
     for each in copies(known, &visit.patterns, present, control)? {
@@ -171,6 +177,7 @@ struct Look {
     layout: Rc<FlatType>,
     front: u64,
     is_array: bool,
+    is_node_of_set: bool,
 }
 
 /// Texts of steps within blocks, by numbers; 0 is "".
@@ -187,14 +194,25 @@ impl Default for Steps {
 }
 
 const NO_STEP: u32 = 0;
-/// In place of a container's number: elements of the container; from there downwards arrays that lie in an object, and
+/// In place of a container's number: its elements, and their keys; from there downwards arrays that lie in an object, and
 /// those that the program counts.
 const ELEMENTS: u32 = u32::MAX;
-const REPEATED: u32 = ELEMENTS - 1;
+const KEYS: u32 = ELEMENTS - 1;
+const REPEATED: u32 = KEYS - 1;
 const COUNTED: u32 = 1 << 31;
 const ELEMENT_STEP: u32 = 1;
 
 impl Steps {
+    /// `part`: of an element, as its claim has it.
+    fn element(&mut self, container: u32, part: &str) -> Result<u32> {
+        let element = self.behind(container, ELEMENTS, "[]")?;
+        if part == KEY {
+            self.behind(element, KEYS, KEY)
+        } else {
+            Ok(element)
+        }
+    }
+
     fn behind(&mut self, before: u32, number: u32, text: &str) -> Result<u32> {
         if let Some(known) = self.numbers.get(&(before, number)) {
             return Ok(*known);
@@ -220,6 +238,18 @@ struct Place {
     emptied: Sum,
     destroyed: Sum,
     tiny: Sum,
+    kept: KeptTexts,
+}
+
+/// Of a set of texts that are shared.
+#[derive(Default)]
+struct KeptTexts {
+    /// Those that nobody else has, by blocks.
+    alone: Vec<u32>,
+    /// What these take of the set itself.
+    places: u64,
+    /// Those that somebody has.
+    others: u64,
 }
 
 #[derive(Default)]
@@ -236,10 +266,10 @@ impl Places {
             None => {
                 self.numbers.try_reserve(1)?;
                 let [sparse, emptied, destroyed, tiny] = [Sum::default(); 4];
-                let visited = 0;
+                let (total, visited, kept) = (0, 0, KeptTexts::default());
                 push(
                     &mut self.all,
-                    Place { pattern, step, name, total: 0, visited, sparse, emptied, destroyed, tiny },
+                    Place { pattern, step, name, total, visited, sparse, emptied, destroyed, tiny, kept },
                 )?;
                 self.numbers.insert((pattern, step), self.all.len() - 1);
                 self.all.len() - 1
@@ -257,6 +287,8 @@ struct At {
     pattern: u32,
     /// What leads from the block to the object.
     step: u32,
+    /// Of an element of a set: bytes that it takes there.
+    in_set: Option<u64>,
 }
 
 struct Visit<'a> {
@@ -277,7 +309,7 @@ impl Visit<'_> {
         for (number, start) in self.known.starts.iter().enumerate() {
             let (Some(place), Some(pattern)) = (start.place, self.patterns.root_of(start)) else { continue };
             let layout = self.known.layouts.of(start.of)?;
-            let at = At { holder: -1 - number as i32, pattern, step: NO_STEP };
+            let at = At { holder: -1 - number as i32, pattern, step: NO_STEP, in_set: None };
             self.object(&layout, place, at, 0)?;
         }
         let mut looks: Vec<Option<Option<Rc<Look>>>> = filled(self.known.names.len(), None)?;
@@ -310,7 +342,9 @@ impl Visit<'_> {
         let Some(of) = name.of.filter(|_| name.words && is_known) else { return Ok(None) };
         let layout = self.known.layouts.of(of)?;
         let (front, is_array) = (name.front, name.form == NameForm::Array);
-        Ok(self.has_any(&layout)?.then(|| Rc::new(Look { layout, front, is_array })))
+        let template = name.text.split('<').next().and_then(|template| template.strip_prefix("std::"));
+        let is_node_of_set = template.is_some_and(|template| template.ends_with("set")) && name.text.ends_with(NODE);
+        Ok(self.has_any(&layout)?.then(|| Rc::new(Look { layout, front, is_array, is_node_of_set })))
     }
 
     /// Whether objects of that type have containers in them, arrays that the program counts, or counts of owners.
@@ -349,13 +383,15 @@ impl Visit<'_> {
                 return Ok(());
             }
         }
+        let in_set = Some(self.known.memory.size(block as u32)).filter(|_| look.is_node_of_set);
+        let at = At { holder, pattern, step: NO_STEP, in_set };
         if !look.is_array {
-            return self.object(&look.layout, place, At { holder, pattern, step: NO_STEP }, 0);
+            return self.object(&look.layout, place, at, 0);
         }
         for number in 0..u64::from(self.known.named.elements[block]) {
             pace.step()?;
             let place = place.wrapping_add(number.wrapping_mul(look.layout.size));
-            self.object(&look.layout, place, At { holder, pattern, step: ELEMENT_STEP }, 0)?;
+            self.object(&look.layout, place, At { step: ELEMENT_STEP, ..at }, 0)?;
         }
         Ok(())
     }
@@ -412,22 +448,24 @@ impl Visit<'_> {
             }
             Container::Other(own) if deep < DEEPEST => {
                 if let Some(shared) = own.shared(memory, place)? {
-                    return self.note_shared(&shared, At { step, ..at }, &each.name);
+                    // a member of an element is no element
+                    let in_set = at.in_set.filter(|_| each.step.is_empty());
+                    return self.note_shared(&shared, At { step, in_set, ..at }, &each.name);
                 }
                 let mut inline = Vec::new();
                 own.claims(memory, place, &mut |claim| match claim.inline {
-                    true => push(&mut inline, (claim.of, claim.address, claim.number.is_some())),
+                    true => push(&mut inline, (claim.of, claim.address, claim.number.is_some(), claim.step)),
                     false => Ok(()),
                 })?;
-                let mut known = None;
-                for (of, address, is_element) in inline {
+                let (mut known, in_set) = (None, own.place_in_set());
+                for (of, address, is_element, behind) in inline {
                     let layout = match known.take() {
                         Some((before, layout)) if before == of => layout,
                         _ => self.known.layouts.of(of)?,
                     };
                     if self.has_any(&layout)? {
-                        let step = if is_element { self.steps.behind(step, ELEMENTS, "[]")? } else { step };
-                        self.object(&layout, address, At { step, ..at }, deep + 1)?;
+                        let step = if is_element { self.steps.element(step, behind)? } else { step };
+                        self.object(&layout, address, At { step, in_set, ..at }, deep + 1)?;
                     }
                     known = Some((of, layout));
                 }
@@ -487,6 +525,44 @@ impl Visit<'_> {
             let (elements, used) = (tiny.elements, tiny.held);
             let room = Room { start, elements, used, room, grown: 0, is_ahead: false };
             found.tiny.add(&room, resident.saturating_add(tiny.blocks).saturating_sub(used));
+        }
+        Ok(())
+    }
+
+    /// Whether a pointer by that name shares a text.
+    fn is_shared_text(&self, block: u32, name: &str) -> bool {
+        const TEXTS: [&str; 3] = ["str", "[u8]", "alloc::string::String"];
+        const STRINGS: [&str; 2] = ["std::__cxx11::basic_string<", "std::basic_string<"];
+        let text = match name.starts_with("std::shared_ptr<") {
+            true => Some(name),
+            false => self.known.names.get(self.known.name(block as usize) as usize).map(|name| &*name.text),
+        };
+        let Some((_, arguments)) = text.and_then(parts_of) else { return false };
+        let is_text = |of: &&str| TEXTS.contains(of) || STRINGS.iter().any(|text| of.starts_with(text));
+        arguments.first().is_some_and(is_text)
+    }
+
+    /// Of tables of shared texts those that nobody else has.
+    fn rows_of_kept_texts(&mut self, to: &mut Vec<Waste>) -> Result<()> {
+        const FEWEST: u64 = 32;
+        const PART: u64 = 10;
+        // where next to nobody has any of them it is the table that they belong to
+        const OTHERS: u64 = 100;
+        for place in 0..self.places.all.len() {
+            let KeptTexts { mut alone, places, others } = std::mem::take(&mut self.places.all[place].kept);
+            let number = alone.len() as u64;
+            let total = number + others;
+            if number < FEWEST || number * PART < total || others * OTHERS < total {
+                continue;
+            }
+            alone.sort_unstable();
+            let name = self.known.name(alone[0] as usize);
+            let mut sum = keep(self.known, name, &alone, &|_| true, self.present)?;
+            (sum.number, sum.elements) = (number, others);
+            (sum.room, sum.sample) = (sum.room + places, self.known.memory.start(alone[0]));
+            let of = self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone());
+            let row = self.row(&self.places.all[place], Reason::Unlisted, sum)?;
+            push(to, Waste { total, of, ..row })?;
         }
         Ok(())
     }
@@ -597,6 +673,15 @@ impl Visit<'_> {
     fn note_shared(&mut self, shared: &SharedBlock, at: At, name: &Rc<str>) -> Result<()> {
         let memory = self.known.memory;
         let Some(block) = memory.at(shared.start) else { return Ok(()) };
+        if let Some(place) = at.in_set.filter(|_| self.is_shared_text(block, name)) {
+            let kept = &mut self.places.of(&at, at.step, name)?.kept;
+            if shared.owners == 1 {
+                push(&mut kept.alone, block)?;
+                kept.places += place;
+            } else {
+                kept.others += 1;
+            }
+        }
         if self.known.named.parent.get(block as usize) != Some(&at.holder) || !self.meet(block) {
             return Ok(());
         }
@@ -621,7 +706,7 @@ impl Visit<'_> {
         let text = self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone());
         let holder = self.known.named.parent[block as usize];
         let shared = SharedBlock { start, owners, weak };
-        self.note_shared(&shared, At { holder, pattern, step: NO_STEP }, &text)
+        self.note_shared(&shared, At { holder, pattern, step: NO_STEP, in_set: None }, &text)
     }
 
     /// False: the block was met.

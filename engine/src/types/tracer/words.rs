@@ -92,10 +92,7 @@ impl Tracer<'_> {
             let is_text = name.is_some_and(|name| name.of.is_some());
             let counted = std::mem::take(&mut self.named.elements[block]) > 0;
             let memory = self.objects.memory;
-            if counted
-                || is_text && memory.ends_with_text(block as u32, 0)?
-                || memory.has_text_behind_its_length(block as u32)
-            {
+            if counted || is_text && memory.ends_with_text(block as u32, 0)? || memory.has_sds(block as u32) {
                 self.named.level[block] = Strength::Words as u8;
             }
         }

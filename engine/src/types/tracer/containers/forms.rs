@@ -160,6 +160,11 @@ pub trait Other {
         Ok(None)
     }
 
+    /// Of a set whose elements lie in its own blocks: bytes that one of them takes there.
+    fn place_in_set(&self) -> Option<u64> {
+        None
+    }
+
     /// Of a pointer that shares an object: the block with the counts.
     fn shared(&self, _: &Memory, _: u64) -> Result<Option<SharedBlock>> {
         Ok(None)

@@ -447,12 +447,15 @@ impl Other for Deque {
     }
 }
 
-/// Of a deque's map and its only buffer.
+/// Of a deque's map and its only buffer, of which it uses next to nothing.
 pub fn tiny_deque(memory: &Memory, map: u64, buffers: &[u64], elements: u64, size: u64) -> Option<Tiny> {
+    const PART: u64 = 8;
     let [buffer] = buffers else { return None };
     let blocks = [map, *buffer].iter().filter_map(|start| memory.at(*start)).map(|block| memory.size(block)).sum();
     let held = elements.saturating_mul(size);
-    (elements <= 1).then_some(Tiny { elements, held, blocks, block: *buffer })
+    let is_tiny =
+        elements <= 1 || memory.at(*buffer).is_some_and(|block| held.saturating_mul(PART) <= memory.room(block));
+    is_tiny.then_some(Tiny { elements, held, blocks, block: *buffer })
 }
 
 /// Of a deque's map with so many buffers, and room for so many.

@@ -48,9 +48,14 @@ fn pair(facts: &Facts, names: [&str; 2]) -> Option<[Member; 2]> {
     Some([member(names[0])?, member(names[1])?]).filter(|_| facts.fields.len() == 2)
 }
 
+/// The step to an entry's key, of a map.
+pub const KEY: &str = ".key";
+
 // BTreeMap
 
 const LEAF: &str = "alloc::collections::btree::node::LeafNode";
+/// Bytes of a node's length, and of its number among its parent's edges.
+const INDEX: u64 = 2;
 
 /// A kind of node: its type, its size, and where members lie.
 #[derive(Clone, Copy)]
@@ -98,8 +103,6 @@ impl Tree {
     fn nodes(&self, memory: &Memory, address: u64) -> Result<Option<Vec<(u64, bool, u64)>>> {
         const HIGHEST: u64 = 32;
         const CAPACITY: u64 = 11;
-        // bytes of a node's length, and of its number among its parent's edges
-        const INDEX: u64 = 2;
         let [root, height, length] = got!(self.words.read(memory, address));
         let mut found = Vec::new();
         if root == 0 || length == 0 {
@@ -107,7 +110,7 @@ impl Tree {
         }
         let (mut left, mut count) = (vec![(root, height, 0, 0)], 0);
         while let Some((at, level, above, index)) = left.pop() {
-            let node = got!(if level > 0 { self.internal } else { Some(self.leaf) });
+            let node = got!(self.kind(level));
             let used = got!(memory.number(at.wrapping_add(node.length), INDEX));
             let is_right = level <= HIGHEST
                 && memory.holds(at, node.size).is_some()
@@ -128,24 +131,72 @@ impl Tree {
         }
         Ok((count == length).then_some(found))
     }
+
+    /// Of a node at a level.
+    fn kind(&self, level: u64) -> Option<TreeNode> {
+        if level > 0 {
+            self.internal
+        } else {
+            Some(self.leaf)
+        }
+    }
+
+    /// Calls for each entry, in their order, of one that has proved itself: the node, and which of its entries it is.
+    fn each_entry(
+        &self,
+        memory: &Memory,
+        address: u64,
+        mut take: impl FnMut(u64, &TreeNode, u64) -> Result<()>,
+    ) -> Result<()> {
+        let Some([root, height, _]) = self.words.read(memory, address) else { return Ok(()) };
+        // of nodes on the way down how many edges and entries are done
+        let mut way = vec![(root, height, 0)];
+        while let Some((at, level, done)) = way.pop() {
+            let Some(node) = self.kind(level) else { return Ok(()) };
+            let used = memory.number(at.wrapping_add(node.length), INDEX).unwrap_or(0);
+            if level == 0 {
+                (0..used).try_for_each(|entry| take(at, &node, entry))?;
+                continue;
+            }
+            if done > 0 && done <= used {
+                take(at, &node, done - 1)?;
+            }
+            if done <= used {
+                push(&mut way, (at, level, done + 1))?;
+                let edge = at.wrapping_add(self.edges).wrapping_add(done * memory.word_size());
+                push(&mut way, (memory.word(edge).unwrap_or(0), level - 1, 0))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Other for Tree {
     fn claims(&self, memory: &Memory, address: u64, take: &mut Take) -> Result<bool> {
         let Some(nodes) = self.nodes(memory, address)? else { return Ok(false) };
-        for (at, is_leaf, used) in nodes {
+        for (at, is_leaf, _) in &nodes {
             let node = self.internal.filter(|_| !is_leaf).unwrap_or(self.leaf);
-            take(&Claim { step: " (node)", words: false, ..Claim::new(at, node.of, Strength::Container) })?;
-            for number in 0..used {
-                for (element, place) in [(&self.key, node.keys), (&self.value, node.values)] {
-                    if element.size > 0 {
-                        let place = place.wrapping_add(element.size.wrapping_mul(number));
-                        take(&Claim::inline(at.wrapping_add(place), element.of))?;
-                    }
+            take(&Claim { step: " (node)", words: false, ..Claim::new(*at, node.of, Strength::Container) })?;
+        }
+        // values are written as elements; those of a set have no size
+        let of_key = if self.value.size > 0 { KEY } else { "" };
+        let mut number = 0;
+        self.each_entry(memory, address, |at, node, entry| {
+            for (element, step, place) in [(&self.key, of_key, node.keys), (&self.value, "", node.values)] {
+                if element.size > 0 {
+                    let place = place.wrapping_add(element.size.wrapping_mul(entry));
+                    let claim = Claim::inline(at.wrapping_add(place), element.of);
+                    take(&Claim { number: Some(number), step, ..claim })?;
                 }
             }
-        }
+            number += 1;
+            Ok(())
+        })?;
         Ok(true)
+    }
+
+    fn place_in_set(&self) -> Option<u64> {
+        Some(self.key.size).filter(|_| self.value.size == 0)
     }
 
     fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
@@ -464,7 +515,10 @@ struct Entries {
     name: String,
     /// The pointer to the bytes, how many places but one, how many entries.
     words: Words<3>,
-    element: TypeId,
+    /// What lies in each place, where, and the step to it: of a map key and value, of a set what it is of.
+    parts: Vec<(TypeId, u64, &'static str)>,
+    is_set: bool,
+    /// Bytes of a place.
     size: u64,
 }
 
@@ -530,9 +584,21 @@ impl Other for Entries {
         let taken = table.bytes.iter().zip(1..).filter(|(byte, _)| is_entry(**byte)).map(|(_, place)| place);
         for (place, number) in taken.zip(0..) {
             let at = table.control - place * self.size;
-            take(&Claim { number: Some(number), ..Claim::inline(at, self.element) })?;
+            for (of, offset, step) in &self.parts {
+                take(&Claim { number: Some(number), step, ..Claim::inline(at.wrapping_add(*offset), *of) })?;
+            }
         }
         Ok(true)
+    }
+
+    fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
+        let table = self.table(memory, address)?;
+        Ok(table.map(|table| table.bytes.iter().filter(|byte| is_entry(**byte)).count() as u64))
+    }
+
+    fn place_in_set(&self) -> Option<u64> {
+        // with its control byte
+        Some(self.size.saturating_add(1)).filter(|_| self.is_set)
     }
 
     fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
@@ -565,8 +631,22 @@ fn table(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Cont
         return Ok(None);
     }
     let words = Words::new(types, found.map(|place| place.saturating_add(raw.offset)));
-    let (name, size) = (facts.name.to_string(), types.facts(element)?.size);
-    Ok(Some(Container::Other(Box::new(Entries { types: types.clone(), name, words, element, size }))))
+    let place = types.facts(element)?;
+    let mut parts = Vec::new();
+    if let [key, value] = &place.fields[..] {
+        let is_set = types.facts(value.of)?.size == 0;
+        for (field, name, step) in [(key, "0", if is_set { "" } else { KEY }), (value, "1", "")] {
+            if &*field.name == name && types.facts(field.of)?.size > 0 {
+                parts.push((field.of, field.offset, step));
+            }
+        }
+    }
+    let is_set = parts.len() == 1 && parts[0].1 == 0;
+    if parts.is_empty() {
+        parts.push((element, 0, ""));
+    }
+    let (name, size) = (facts.name.to_string(), place.size);
+    Ok(Some(Container::Other(Box::new(Entries { types: types.clone(), name, words, parts, is_set, size }))))
 }
 
 // pointers
@@ -577,8 +657,9 @@ struct Several {
     words: Words<2>,
     element: TypeId,
     size: u64,
-    /// Where Rc and Arc count in front.
+    /// Of Rc and Arc: how many bytes are in front, and where in these they count.
     front: u64,
+    counts: Option<[u64; 2]>,
     name: String,
 }
 
@@ -602,6 +683,14 @@ impl Other for Several {
     fn elements(&self, memory: &Memory, address: u64) -> Result<Option<u64>> {
         Ok(self.words.read(memory, address).map(|[_, count]| count))
     }
+
+    fn shared(&self, memory: &Memory, address: u64) -> Result<Option<SharedBlock>> {
+        let [strong, weak] = got!(self.counts);
+        let [start, _] = got!(self.words.read(memory, address));
+        let count = |place: u64| memory.word(start.wrapping_add(place));
+        let (owners, weak) = (got!(count(strong)), got!(count(weak)));
+        Ok(memory.at(start).map(|_| SharedBlock { start, owners, weak }))
+    }
 }
 
 fn slice(types: &TypeTable, pointer: Member, length: Member) -> Result<Option<Container>> {
@@ -609,14 +698,15 @@ fn slice(types: &TypeTable, pointer: Member, length: Member) -> Result<Option<Co
     if facts.form != Form::Pointer || types.facts(length.of)?.form != Form::Integer {
         return Ok(None);
     }
-    let (mut element, mut front, mut name) = (got!(facts.target), 0, String::new());
+    let (mut element, mut front, mut counts, mut name) = (got!(facts.target), 0, None, String::new());
     let target = types.facts(element)?;
     if target.name.split('<').next().is_some_and(|template| COUNTED_IN_RUST.contains(&template)) {
         let value = got!(target.fields.iter().find(|each| ["value", "data"].contains(&&*each.name)));
+        counts = places(types, element, "", "strong weak")?;
         (element, front, name) = (value.of, value.offset, target.name.to_string());
     }
     let (size, words) = (types.facts(element)?.size, Words::new(types, [pointer.offset, length.offset]));
-    let made = Several { words, element, size, front, name };
+    let made = Several { words, element, size, front, counts, name };
     Ok((size > 0).then(|| Container::Other(Box::new(made))))
 }
 
