@@ -19,6 +19,7 @@ from typing import Iterator, Sequence
 
 import blocks
 import looks
+import names
 import run
 import save
 import start
@@ -34,6 +35,8 @@ def tables(megabytes: int, larger: int, thousands: Sequence[int], rounds: int) -
     yield from looks.table(larger, rounds)
     yield from ("", "Many small blocks:", "")
     yield from blocks.table(thousands, rounds)
+    yield from ("", "Names by debug information, where that is there:", "")
+    yield from names.table(thousands[0], rounds)
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
         folder = Path(name)
         with big(folder, megabytes) as subject:

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import IO, NamedTuple, Optional, Sequence, Union
 
 from subject import ARENASCOPE, WITH_US
 
@@ -39,29 +39,34 @@ def cost(subject: str, command: str) -> Cost:
     """Of a command with its options on a process or a core."""
     name, *rest = command.split()
     live = LIMIT if subject.isdigit() else ()
-    words = [*ARENASCOPE, name, subject, *rest, *live, "--json"]
     with tempfile.TemporaryFile() as output:
-        begun = time.perf_counter()
-        process = subprocess.Popen(words, stdout=output, stderr=subprocess.DEVNULL, env=WITH_US)
-        most, ended = 0, threading.Event()
-
-        def watch() -> None:
-            nonlocal most
-            while not ended.wait(0.02):
-                most = max(most, _own_memory(process.pid))
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - begun
-        ended.set()
-        watcher.join()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode not in FINE:
-            raise SystemExit(f"{command} ended with {process.returncode}")
+        found = cost_of([*ARENASCOPE, name, subject, *rest, *live, "--json"], output)
         output.seek(0)
-        held = json.loads(output.read()).get("held_seconds")
-    return Cost(seconds, usage.ru_utime + usage.ru_stime, most, held)
+        return found._replace(held=json.loads(output.read()).get("held_seconds"))
+
+
+def cost_of(words: Sequence[str], output: Union[int, IO[bytes]] = subprocess.DEVNULL) -> Cost:
+    """Of any program that ends by itself."""
+    begun = time.perf_counter()
+    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(words, stdout=output, env=WITH_US, **quiet)
+    most, ended = 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not ended.wait(0.02):
+            most = max(most, own_memory(process.pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begun
+    ended.set()
+    watcher.join()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in FINE:
+        raise SystemExit(f"{' '.join(words)} ended with {process.returncode}")
+    return Cost(seconds, usage.ru_utime + usage.ru_stime, most, None)
 
 
 def least(subject: str, command: str, rounds: int) -> Cost:
@@ -72,7 +77,7 @@ def least(subject: str, command: str, rounds: int) -> Cost:
     return found
 
 
-def _own_memory(pid: int) -> int:
+def own_memory(pid: int) -> int:
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
