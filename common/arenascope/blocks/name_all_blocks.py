@@ -113,6 +113,8 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
         settled = catalogue.settle(Counter(found.kinds))
         live.numbers = kinds = array("i", map(settled.__getitem__, found.kinds))
         live.kinds += [entry.kind for entry in catalogue.entries]
+        # there may be millions
+        del found
         if holders:
             known = declared.put_certain(kinds, live.kinds) if declared is not None else ()
             index = Index(session, catalogue, blocks, kinds, live.kinds)
