@@ -418,6 +418,11 @@ class Lost(NamedTuple):
     """What of the bytes is in memory; None: not known."""
     may_be: Sequence[str] = ()
     """A guess at structs, if only their size is known."""
+    reason: str = "lost"
+    certain: bool = True
+    """Whether they certainly have that type."""
+    cycle: Sequence[str] = ()
+    """Of a cycle: the members that lead from one block to the next, until it is round."""
 
 
 class HeldSums(NamedTuple):

@@ -535,7 +535,8 @@ class FindingRecord(Record):
     """Much memory that the program need not have. Findings may overlap: bytes of one may be another's, too."""
 
     reason: Annotated[str, ("enum", FINDING_REASONS)]
-    """Why it need not: one of waste's reasons, lost, or pinned-free (it is free, and blocks of a type keep it)."""
+    """Why it need not: one of waste's reasons, lost or cycle as in leaks, or pinned-free (it is free, and blocks of a
+    type keep it)."""
     path: Optional[str]
     """The way to it, as the program would write it; null: nothing leads there, or it is told by type alone."""
     type: Optional[str]

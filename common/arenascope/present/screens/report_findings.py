@@ -66,11 +66,11 @@ def find_all(waste: Sequence[WasteRow], facts: Facts, live: int) -> list[ReportF
 
 
 def worth_saying(found: Sequence[ReportFinding], live: int) -> Sequence[ReportFinding]:
-    """Those that are certain, and of which much is in memory."""
+    """Those that are certain, and of which much is in memory. What is lost certainly is, whatever its type may be."""
     return [
         each
         for each in found
-        if each.certain
+        if (each.certain or each.lost is not None)
         and each.bytes * OF_LIVE >= live
         and min(each.bytes, each.bytes if each.resident is None else each.resident) >= WORTH
     ][:FIRST]
@@ -92,10 +92,10 @@ def _of_waste(row: WasteRow) -> ReportFinding:
 
 def _of_lost(row: Lost) -> ReportFinding:
     return ReportFinding(
-        "lost",
+        row.reason,
         None,
         row.type,
-        certain=True,
+        certain=row.certain,
         number=row.blocks,
         bytes=row.bytes,
         resident=row.resident,
@@ -137,6 +137,11 @@ def sentence(style: Style, each: ReportFinding, live: int) -> str:
         more = f", with {count(below, 'block')} that only {only} to" if below else ""
         is_lost = "is" if each.number == 1 else "are"
         part = share(each.bytes, live)
+        if each.reason == "cycle":
+            way = f" ({' → '.join((*each.lost.cycle, '…'))})" if each.lost.cycle else ""
+            cycles = f"{count(each.number, 'cycle')} of {type_words(each.type or '')}{'' if each.certain else GUESS}"
+            nothing = f"nothing else leads to {'it' if each.number == 1 else 'them'}"
+            return f"{cycles}{way}: {nothing}, {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
         guess = f" (they may be {each.lost.may_be[0]})" if each.lost.may_be else ""
         return f"{kind}{guess} {is_lost} lost{more}: {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
     own = style.size(each.pinned.by if each.pinned is not None else None)
@@ -148,6 +153,8 @@ ADVICE = {
     **OF_WASTE,
     "free-lost": "free it when the last pointer to it goes: `chunk` shows what is in it, valgrind or "
     "`-fsanitize=leak` where it was allocated",
+    "break-cycle": "make one pointer of the way round a weak one (`weak_ptr`, `Weak`): that to the parent or owner; or "
+    "clear it when the last one outside goes",
     "place-apart": "allocate these blocks in a pool of their own (an array, a slab, `std::pmr`), or before the large "
     "ones: then what is freed lies together, and goes back",
 }
@@ -158,7 +165,8 @@ def advice(each: ReportFinding) -> Statement:
     if each.waste is not None:
         return advice_on_waste(each.waste)
     figures = {"bytes": each.bytes, "resident_bytes": each.resident, "blocks": each.number}
-    return Statement("free-lost" if each.lost is not None else "place-apart", figures, {"type": each.type or ""})
+    id = "place-apart" if each.lost is None else "break-cycle" if each.reason == "cycle" else "free-lost"
+    return Statement(id, figures, {"type": each.type or ""})
 
 
 WITH_THE_DATA = ("tiny-containers", "node-overhead", "rounding", "duplicates", "captured")
