@@ -114,7 +114,7 @@ def look(story: str, env: tuple[tuple[str, str], ...] = ()) -> Looked:
     each = STORIES[story]
     with Subject("mystery", *(each.told or (story,)), env={**each.env, **dict(env)}) as subject:
         own = subject.rollup("Anonymous")
-        report = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
+        report = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --quick --json"])[0].json()
         subject.send("trim")
         return Looked(report, own, subject.rollup("Anonymous"))
 
@@ -146,7 +146,7 @@ def test_huge_pages_are_a_cause_where_much_of_them_is_free(story: str) -> None:
         if huge < 10 * MIB:
             pytest.skip("this glibc or kernel gives malloc no huge pages (/sys/kernel/mm/transparent_hugepage/enabled)")
         own = subject.rollup("Anonymous")
-        report = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
+        report = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --quick --json"])[0].json()
     is_told(report, each)
     with Subject("mystery", *(each.told or (story,)), env={**each.env, **PIN}) as subject:
         pinned = own - subject.rollup("Anonymous")
@@ -197,7 +197,7 @@ def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
         subject.send("tick")
         grown = subject.rollup("Anonymous") - before
         after = DOORS[door].run(image, [f"report --json --since {saved}"])[0].json()
-        alone = DOORS[door].run(image, ["report --json"])[0].json()
+        alone = DOORS[door].run(image, ["report --quick --json"])[0].json()
     assert still["growth"]["id"] == "held-still"
     assert after["growth"]["id"] == "live-grew"
     assert abs(after["growth"]["figures"]["live_change_bytes"] - grown) <= SLACK
@@ -248,9 +248,9 @@ def test_the_shell_looks_twice_by_itself(types: bool) -> None:
 def test_a_core_without_holes_tells_parts_of_address_space(story: str) -> None:
     """GDB's: what was in memory it does not tell, but what is mapped, and whose that is."""
     with Subject("mystery", story) as subject:
-        live = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
+        live = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --quick --json"])[0].json()
         core = Core(subject.gcore(), subject.program)
-        looks = DOORS["shell"].run(core, ["report --json", "trim --json"])
+        looks = DOORS["shell"].run(core, ["report --quick --json", "trim --json"])
     found, trimmed = (each.json() for each in looks)
     parts = {each["part"]: each["bytes"] for each in found["parts"]}
     assert found["measure"] == "address-space"
@@ -276,7 +276,7 @@ def test_fewer_arenas_are_not_advised_where_they_bring_little(name: str) -> None
 
     def own(env: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
         with Subject(each.fixture, *each.arguments, env={**each.env, **env}) as subject:
-            report = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --json"])[0].json()
+            report = DOORS["shell"].run(Live(subject.pid, subject.program), ["report --quick --json"])[0].json()
             return subject.rollup("Anonymous"), report
 
     before, report = own({})

@@ -302,7 +302,7 @@ def looked(row: Row) -> Looked:
         give_up(GDB.available() or "")
     with standing_still(row, None) as running:
         image = image_of(running)
-        report = DOORS["shell"].run(image, ["report --json"])[0].json()
+        report = DOORS["shell"].run(image, ["report --quick --json"])[0].json()
         own = own_of(running)
         if not row.ours:
             return Looked(report, own, None, None, None)
