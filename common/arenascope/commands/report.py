@@ -57,6 +57,7 @@ from ..present.shared_text.findings import sentence, sentences
 from ..present.shared_text.text import NO_HEAP, Style, duration, unmarked_names
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
 from ..session.session import Session
+from .containers import missing_containers, note_text
 from .containers import row_record as container_record
 from .framework import live_copy
 from .framework.all_commands import parse_request
@@ -66,7 +67,7 @@ from .framework.live_copy import CopiedImage
 from .map import sentences as map_sentences
 from .snapshot import moment_before, take_moment
 from .types import typed
-from .waste import row_record
+from .waste import is_unknown, row_record
 
 AT_ONCE = ("arenas", "trim", "params", "version")
 """Commands that the report has read most for: they run while the process is held."""
@@ -453,10 +454,21 @@ def _report(context: Context) -> Answer:
         live = blocks.looked.search.blocks.bytes
         found = find_all(blocks.waste or (), concluded.facts, live) if concluded.facts else ()
         concluded = concluded._replace(waste=blocks.waste, found=found, containers=blocks.containers, live=live)
+        concluded = concluded._replace(notes=[*concluded.notes, *_unknown_types(context, blocks)])
         if screen.worth_saying(concluded):
             # what is known to be too much need not be seen to grow
             concluded = concluded._replace(advice=sorted(concluded.advice, key=lambda each: each[0].id in LOOKS))
     return _answer(context, picture, concluded, page, blocks.looked)
+
+
+def _unknown_types(context: Context, blocks: _Blocks) -> Iterator[str]:
+    """Why nothing is told of what the program does with its blocks."""
+    if blocks.looked is None or blocks.waste or blocks.containers or context.session.stopped:
+        return
+    search = blocks.looked.search
+    for each in missing_containers(context, search, is_unknown(search)):
+        if each.id != "locals-not-known":
+            yield note_text(each)
 
 
 def _not_looked(context: Context, picture: figures.ResidentPicture) -> Iterator[str]:

@@ -49,7 +49,7 @@ def waste_command(context: Context) -> Answer:
     container, all of these are one row. In the shell a live process is copied, and runs on meanwhile.
     """
     look, chosen, notes, problems = rows_by_path(
-        context, waste_in, lambda row: row.unused, lambda rows, search: not rows and _is_unknown(search)
+        context, waste_in, lambda row: row.unused, lambda rows, search: not rows and is_unknown(search)
     )
     limit, live = context.options.limit, look.search.blocks.bytes
     shown, left_out = cut(chosen, limit)
@@ -64,7 +64,7 @@ def waste_command(context: Context) -> Answer:
     return Answer(found, of_heap(look.session, text), problems)
 
 
-def _is_unknown(search: ImageSearch) -> bool:
+def is_unknown(search: ImageSearch) -> bool:
     """Whether no block has a type, or the program itself has no debug information."""
     named, target = declared_in(search), search.session.target
     if named is None or not len(named.name):
