@@ -1260,6 +1260,14 @@ class TracedBlocks(_Owned):
         return [*zip(numbers[::2], numbers[1::2])]
 
 
+def python_objects(image: EngineImage, question: TypesQuestion, size: int, meter: Meter) -> TypesAnswer:
+    """What lies below the modules and frames of CPython, as arenascope_python has it; `size`: of references."""
+    call, given = _Call(), _Given(2)
+    tables = call.table(question.numbers), call.table(question.text)
+    image._run("python", *tables, CONTROL, given.argument, size=size, at_once=FEW_STEPS, meter=meter)
+    return TypesAnswer(given.view("q"), given.view("B", at=1))
+
+
 class ObjectReading(_Owned):
     """What objects of types that were traced hold, as engine/src/types/tracer/reading.rs has it."""
 

@@ -24,6 +24,7 @@ pub mod insides;
 pub mod live;
 pub mod ownership;
 pub mod pages;
+pub mod python;
 pub mod selection;
 pub mod stale;
 pub mod strength;

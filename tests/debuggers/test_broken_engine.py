@@ -87,6 +87,8 @@ LOOKS = [
     Look("stale", "leaks"),
     # objects of one type by their addresses
     Look("python", "types"),
+    # what modules lead to
+    Look("python", "containers"),
 ]
 RECORD = """
 import contextlib, io, json, sys

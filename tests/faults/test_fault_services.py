@@ -49,13 +49,16 @@ SAID = {
     "prefs": {"report": "nbr", "waste": "nbr"},
     "presence": {"report": "nbr", "waste": "nbr"},
     "resolver": {"report": "nbr", "waste": "nbr"},
+    "retries": {"containers": "nb", "report": "nb"},
     "routes": {"report": "nbr", "waste": "nbr"},
+    "routing": {"report": "nbr", "waste": "nbr"},
     "samples": {"report": "nbr", "waste": "nbr"},
     "scheduler": {"report": "nbr", "waste": "nbr"},
     "telemetry": {"report": "nbr", "waste": "nbr"},
-    "thumbnails": {"report": "nb", "types": "nb"},
+    "thumbnails": {"containers": "nb", "report": "nbr", "types": "nb", "waste": "nbr"},
     "timers": {"report": "nbr"},
     "uploads": {"report": "nbr", "waste": "nbr"},
+    "webapp": {"containers": "nb", "report": "nb"},
 }
 """What commands said of the faults at -O2, where it was more than a name: score.py prints what they say now."""
 ACCUSING = ("report", "waste")

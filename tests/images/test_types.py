@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -15,8 +13,7 @@ import pytest
 from looks import ROOT
 from marks import in_full
 from partial import look
-from platforms import BUILD
-from pythons import resting
+from pythons import PYTHONS, python_of, resting
 from schemas import valid
 from subjects import Subject
 
@@ -239,20 +236,6 @@ made = {
 print(json.dumps([made, len(dicts)]), flush=True)
 sys.stdin.read()
 """
-PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
-
-
-def python_of(release: str) -> list[str]:
-    """Where there is one of this release: by its name, where pyenv keeps it, or in a root that scripts/releases.sh
-    fetched."""
-    kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{release}.*/bin/python{release}"))
-    named = [each for each in [shutil.which(f"python{release}")] if each and "shims" not in each]
-    if [*named, *kept]:
-        return [str([*named, *kept][0])]
-    root = BUILD / f"python{release}" / "root"
-    if not root.exists() or os.geteuid():
-        pytest.skip(f"no Python {release} here, nor a root of one that this user may enter")
-    return ["chroot", str(root), f"/usr/bin/python{release}"]
 
 
 @pytest.mark.parametrize("release", ["", *(pytest.param(each, marks=pytest.mark.full) for each in PYTHONS)])

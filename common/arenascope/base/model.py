@@ -405,9 +405,11 @@ WASTE_REASONS = (
     "node-overhead",
     "rounding",
     "unlisted",
+    "unbounded",
+    "cycle",
 )
-"""Why live memory is not needed, as engine/src/types/tracer/waste.rs numbers it."""
-FINDING_REASONS = (*WASTE_REASONS, "lost", "cycle", "pinned-free")
+"""Why live memory is not needed, as engine/src/types/tracer/waste.rs numbers it; the last two of Python."""
+FINDING_REASONS = (*WASTE_REASONS, "lost", "pinned-free")
 """Why a program has memory that it need not have, as reports tell it."""
 MEMBER_FORMS = ("integer", "boolean", "enum", "character", "float", "text", "pointer", "elements")
 """The forms of members whose values are shown; for a container, that is its number of elements."""

@@ -9,6 +9,7 @@ from ..base.class_names import named
 from ..base.errors import RedactedError
 from ..base.model import Statement
 from ..blocks.declared.once_per_image import containers_in, declared_in
+from ..blocks.python_objects import python_objects_of
 from ..present.json_documents import block_records as records
 from ..present.json_documents.record import statement_record
 from ..present.screens.types import GUESS
@@ -46,11 +47,13 @@ NAMED = 3
 def containers_command(context: Context) -> Answer:
     """List the largest containers by the path to them: how many elements, and what they hold.
 
-    Containers are found by the program's debug information. If each element of a container has a container, all of
-    these are one row: g_sessions[].second.requests. Besides the standard libraries' containers there are C's arrays,
-    lists and trees of structs that point to their own type, and hash tables of these. A container holds its blocks, and
-    all blocks that the first path found reaches through them; what a container inside another one holds is part of what
-    the outer one holds. owner shows the path to one block. A live process is copied, and runs on meanwhile.
+    Containers are found by the program's debug information, and those of Python (CPython 3.8 to 3.14) by its own
+    structures: dicts, lists, sets, deques, lru_cache, from modules and the variables of functions that run. If each
+    element of a container has a container, all of these are one row: g_sessions[].second.requests. Besides the standard
+    libraries' containers there are C's arrays, lists and trees of structs that point to their own type, and hash tables
+    of these. A container holds its blocks, and all blocks that the first path found reaches through them; what a
+    container inside another one holds is part of what the outer one holds. owner shows the path to one block. A live
+    process is copied, and runs on meanwhile.
     """
     look, chosen, notes, problems = rows_by_path(
         context, containers_in, lambda row: row.held_bytes, lambda rows, search: not rows
@@ -62,7 +65,7 @@ def containers_command(context: Context) -> Answer:
         left_out=left_out,
         notes=[statement_record(each, note_text(each)) for each in notes],
     )
-    text = lines(context.style, chosen, look.search.blocks.bytes, limit=limit, notes=notes)
+    text = lines(context.style, chosen, live_bytes(look.search), limit=limit, notes=notes)
     return Answer(found, of_heap(look.session, text), problems)
 
 
@@ -92,6 +95,12 @@ def rows_by_path(
     return look, chosen, notes, [*problems, *problems_of(look.session)]
 
 
+def live_bytes(search: ImageSearch) -> int:
+    """Of malloc's blocks and of Python's objects."""
+    python = search.session.block_results.python
+    return search.blocks.bytes + (python.pooled if python is not None else 0)
+
+
 def row_record(row: ContainerRow) -> records.ContainerRecord:
     counted = row.elements
     return records.ContainerRecord.of(
@@ -108,7 +117,9 @@ def missing_containers(context: Context, search: ImageSearch, none: bool) -> Seq
     session = search.session
     if not session.started:
         return ()
-    source, named = session.target.types, declared_in(search)
+    source, named, python = session.target.types, declared_in(search), python_objects_of(search)
+    if python is not None:
+        return [python.problem] if python.problem is not None else []
     if source is None:
         return [Statement("types-not-asked", names={"door": context.door.name})]
     why = not_read(source)
@@ -137,7 +148,7 @@ ASKING = {
 def lines(
     style: Style, rows: Sequence[ContainerRow], in_use: int, *, limit: Optional[int], notes: Sequence[Statement]
 ) -> Iterator[str]:
-    """`in_use`: bytes of all blocks."""
+    """`in_use`: bytes of all blocks and objects."""
     if rows:
         yield style.bold(_largest(style, rows[0], in_use))
         yield ""
@@ -156,10 +167,13 @@ def lines(
     yield from map(note_text, notes)
     if rows:
         element = next((named(row.element).name for row in rows if row.element and row.elements.number), "NAME")
-        yield from next_lines(
-            style,
+        asked = [
             f"{style.typed(f'types {word(element)} --values')} (what they have in common)",
             f"{style.typed(f'owner {rows[0].sample:#x}')} (a block of the first)",
+        ]
+        yield from next_lines(
+            style,
+            *([] if rows[0].is_python else asked),
             style.typed("types"),
         )
 
@@ -189,6 +203,11 @@ def note_text(said: Statement) -> str:
     if said.id == "damaged-containers":
         number = count(int(said.figures["containers"] or 0), "container")
         return f"{number} not followed, as what they say of themselves does not agree: {said.names['types']}"
+    if said.id == "python-not-known":
+        version = said.names["version"]
+        return f"of this Python ({version}) objects are not known: they are of 3.8 to 3.14, 64 bits, with the GIL"
+    if said.id == "python-no-modules":
+        return f"this Python ({said.names['version']}) has no modules that could be found"
     if said.id == "locals-not-known":
         return (
             "variables of functions are not known, as no thread's stack could be followed here: "

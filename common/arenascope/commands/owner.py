@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.holders import Holders, Paths, find_owner
 from ..blocks.graph.pointer_facts import RefDetails
+from ..blocks.python_objects import python_way
 from ..present.json_documents.block_records import OwnerDocument, OwnerRecord
 from ..present.screens.owners import whose
 from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, owner_lines
@@ -30,9 +31,9 @@ def owner_command(context: Context) -> Answer:
     """Tell who holds a block: the path to it from a variable, a stack or a register.
 
     The path begins at the block's main holder, as in owners. Where debug information tells the types on the path, it is
-    written as the program would: srv->sessions->buckets[7]->log. A pointer to a block's inside is marked "perhaps":
-    such a word may be old, or chance. An address in no block stands for its mapping. A live process is copied, and runs
-    on meanwhile.
+    written as the program would: srv->sessions->buckets[7]->log; in Python from a module or a function that runs:
+    app.cache[].body. A pointer to a block's inside is marked "perhaps": such a word may be old, or chance. An address
+    in no block stands for its mapping. A live process is copied, and runs on meanwhile.
     """
     place = context.target.evaluate(context.options.address)
     look = looked(context)
@@ -43,19 +44,20 @@ def owner_command(context: Context) -> Answer:
     paths = Paths(look.search, context.user_data)
     shown = RefsScreen(RefDetails(look.search, path or (), goal), paths)
     way = paths.way(path[0], goal.number) if goal is not None and goal.number is not None and path else None
+    python = python_way(look.search, place)
     found = OwnerDocument(
         block=shown.goal(goal),
         held_by=OwnerRecord.of(holder) if holder is not None else None,
         tied_with=OwnerRecord.of(tied) if tied is not None else None,
         path=[shown.pointer(*each) for each in shown.steps(path, goal)] if goal and path else None,
-        expression=way.in_documents if way is not None else None,
+        expression=way.in_documents if way is not None else python,
     )
     problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)
         return Answer(found, [words], [said, *problems])
     other = whose(look.search, tied) if tied is not None else ""
-    expression = way.on_screen if way is not None else None
+    expression = way.on_screen if way is not None else python
     local = whose(look.search, holder) if holder is not None and holder.is_local else ""
     text = owner_lines(
         context.style,

@@ -14,7 +14,7 @@ from ..present.screens.types import GUESS
 from ..present.screens.waste import ADVICE, WHY, advice, advice_text, sentence
 from ..present.shared_text.text import Column, Style, column_table, cut, folded, next_lines
 from ..sources.elf.address_names import programs_of
-from .containers import note_text, rows_by_path
+from .containers import live_bytes, note_text, rows_by_path
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
 
@@ -45,7 +45,8 @@ def waste_command(context: Context) -> Answer:
     C's arrays with a count beside them. Room that a container has because it grew (a vector doubles) does not count;
     what counts is room that is mostly empty, and the room of containers that have been emptied. Further rows are
     destroyed objects that weak pointers keep, blocks with equal contents, containers with next to no elements, nodes of
-    small elements, and objects for which malloc's blocks are much too large. If each element of a container has a
+    small elements, objects for which malloc's blocks are much too large, and in Python lru_cache without bound in which
+    nothing is found, and cycles that the collector has left. If each element of a container has a
     container, all of these are one row. In the shell a live process is copied, and runs on meanwhile.
     """
     look, chosen, notes, problems = rows_by_path(
@@ -60,7 +61,7 @@ def waste_command(context: Context) -> Answer:
         notes=[statement_record(each, note_text(each)) for each in notes],
     )
     contents = [*_frequent(look.session, shown, live)] if context.user_data.on_screen else []
-    text = lines(context.style, chosen, live, limit=limit, notes=notes, contents=contents)
+    text = lines(context.style, chosen, live_bytes(look.search), limit=limit, notes=notes, contents=contents)
     return Answer(found, of_heap(look.session, text), problems)
 
 
@@ -109,6 +110,8 @@ def row_record(session: Session, row: WasteRow, shown: UserData) -> records.Wast
         containers=row.number,
         all_containers=row.total,
         unused_resident_bytes=row.resident,
+        mostly=row.mostly and row.mostly.type,
+        mostly_bytes=row.mostly and row.mostly.bytes,
         frequent=frequent,
         elsewhere=None
         if row.elsewhere is None
@@ -157,9 +160,11 @@ def lines(
     for id in sorted(said, key=lambda each: next(at for at, row in enumerate(rows) if advice(row).id == each)):
         yield from folded(f"{with_short_names(said[id])}: {ADVICE[id]}", style.width, " ").splitlines()
     if rows:
+        owner = [f"{style.typed(f'owner {rows[0].sample:#x}')} (a block of the first)"]
         yield from next_lines(
             style,
-            f"{style.typed(f'owner {rows[0].sample:#x}')} (a block of the first)",
+            # an object of Python's may be no block
+            *(owner if rows[0].mostly is None else []),
             style.typed("containers"),
             style.typed("types"),
         )

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ..blocks.declared.values import Values
     from ..blocks.graph.blocks import LiveBlocks
     from ..blocks.graph.refs import ImageSearch
+    from ..blocks.python_objects import PythonObjects
     from ..blocks.recognise.module_memory import LoadedModules
     from ..blocks.types_of_image import TypeFigures
 
@@ -93,6 +94,9 @@ class BlockResults:
         self.named: Optional[NamedBlocks] = None
         self.values: Optional[Values] = None
         self.structs: Optional[StructsBySize] = None
+        self.python: Optional[PythonObjects] = None
+        self.has_python = False
+        """Whether `python` was asked for."""
 
 
 class Session:

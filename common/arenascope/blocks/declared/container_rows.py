@@ -136,3 +136,5 @@ class ContainerRow(NamedTuple):
     certain: bool
     element: str = ""
     """The struct of the program's own that an element is, or leads to; "": none is known."""
+    is_python: bool = False
+    """It was found by CPython's objects: the sample is the object, and no block if it is small."""

@@ -16,6 +16,7 @@ from ...sources.target import Span, text_of
 from ..graph.blocks import live_blocks
 from ..graph.refs import ImageSearch, root_pointers
 from ..graph.roots import find_roots
+from ..python_objects import python_containers, python_waste
 from ..recognise.module_memory import LoadedModules, ground_of
 from .container_rows import ContainerRow
 from .memory_reader import MemoryReader
@@ -168,9 +169,10 @@ def declared_kinds(search: ImageSearch, before: Mapping[int, Optional[Kind]]) ->
 
 
 def containers_in(search: ImageSearch) -> list[ContainerRow]:
-    """None are known where nobody can tell types."""
+    """By declared types and by CPython's objects, what holds most first."""
     named = declared_in(search)
-    return containers_of(search.session, named) if named is not None else []
+    declared = containers_of(search.session, named) if named is not None else []
+    return sorted([*declared, *python_containers(search)], key=lambda row: -row.held_bytes)
 
 
 def containers_of(session: Session, named: NamedBlocks) -> list[ContainerRow]:
@@ -179,11 +181,10 @@ def containers_of(session: Session, named: NamedBlocks) -> list[ContainerRow]:
 
 
 def waste_in(search: ImageSearch) -> list[WasteRow]:
-    """None is known where nobody can tell types."""
+    """By declared types and by CPython's objects, what wastes most first."""
     named = declared_in(search)
-    if named is None or named.traced is None:
-        return []
-    return [*traced_waste(search.session, named.traced)]
+    declared = [*traced_waste(search.session, named.traced)] if named is not None and named.traced is not None else []
+    return sorted([*declared, *python_waste(search)], key=lambda row: -row.unused)
 
 
 class BlockMember(NamedTuple):

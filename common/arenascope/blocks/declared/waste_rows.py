@@ -32,6 +32,13 @@ class ListedElsewhere(NamedTuple):
     """Its value in what one has alone."""
 
 
+class TakesMost(NamedTuple):
+    """The type whose objects take most, with what they keep apart."""
+
+    type: str
+    bytes: int
+
+
 class WasteRow(NamedTuple):
     """What is reached in one way, and not needed for one reason."""
 
@@ -57,6 +64,11 @@ class WasteRow(NamedTuple):
     """Of duplicates: the most frequent contents first."""
     elsewhere: Optional[ListedElsewhere] = None
     """Of what is unlisted, but for texts that their table alone has."""
+
+    hits: Optional[int] = None
+    """Of a cache of results: how often one was found."""
+    mostly: Optional[TakesMost] = None
+    """Of Python's objects."""
 
     @property
     def unused(self) -> int:

@@ -131,7 +131,8 @@ KINDS = (
         "CPython",
         r"libpython3",
         ("_PyObject_DebugMallocStats", "PyObject_Malloc"),
-        "memray attach PID tells who allocates in it, as does tracemalloc where the program starts it; "
+        "arenascope containers tells what its modules and functions hold; memray attach PID tells who allocates in it, "
+        "as does tracemalloc where the program starts it; "
         "sys._debugmallocstats() prints what its arenas hold; started with PYTHONMALLOC=malloc it has all from malloc",
         own_heap=True,
         mapped_as=r"cpython:",

@@ -212,7 +212,7 @@ class OwnerDocument(Document, command="owner"):
     expression: Optional[str]
     """The same as the program would write it, by its debug information, a step that repeats written once with its
     number; null: that does not lead there from the same variable. Elements by their numbers; by their keys with
-    --with-values."""
+    --with-values. Of Python the way to the object that has the block."""
 
 
 class BlockSum(Record):
@@ -443,7 +443,7 @@ class ContainerRecord(Record):
     longest_chain: Optional[Size]
     """Of hash tables: the most elements in one bucket; null: not known."""
     sample: Address
-    """A block of the largest one: what malloc returned."""
+    """A block of the largest one: what malloc returned; of CPython's the object."""
 
 
 class ContainersDocument(Document, command="containers"):
@@ -500,7 +500,8 @@ class WasteRecord(Record):
     """How many there are on that path."""
     elements: Size
     """How many elements those have that waste memory; of destroyed objects their weak pointers, of duplicates the
-    different contents, of what is unlisted the objects that are in both lists."""
+    different contents, of what is unlisted the objects that are in both lists, of Python's cycles all objects that hang
+    on them."""
     used_bytes: Size
     """What they use of their memory."""
     room_bytes: Size
@@ -510,7 +511,13 @@ class WasteRecord(Record):
     unused_resident_bytes: Optional[Size]
     """What of that is in memory; null: not known."""
     sample: Address
-    """A block of the largest one: what malloc returned."""
+    """A block of the largest one: what malloc returned; of CPython's containers the object."""
+    hits: Optional[Size]
+    """Of functools.lru_cache: how often a result was found; null: it is none."""
+    mostly: Optional[str]
+    """Of Python: the type whose objects take most of it; null: not told."""
+    mostly_bytes: Optional[Size]
+    """What these take, with what they keep apart."""
     frequent: Sequence[EqualContents]
     """Of duplicates: the most frequent contents first, three at most."""
     elsewhere: Optional[ListedElsewhereRecord]

@@ -30,7 +30,7 @@ EXPENDABLE = ("", "average", "resident", "module", "share", "holds back", THEIRS
 GUESS = " ?"
 """Marks a name that is a guess."""
 NOTES = {
-    "pymalloc-apart": "Python's objects of up to 512 bytes are not here: pymalloc keeps them in arenas beside malloc",
+    "pymalloc-apart": "Python's objects of up to 512 bytes are not here: pymalloc has them beside malloc (containers)",
 }
 FIRST_NOTES = ("pymalloc-apart",)
 """Notes shown first: they say why something is missing in the table."""

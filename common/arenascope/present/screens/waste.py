@@ -54,6 +54,9 @@ ADVICE = {
     "unlisted": "take out of the first list what leaves the other one, if it is done with",
     "sweep-table": "take out of the table from time to time what nobody else has (`use_count() == 1`, "
     "`retain(|text| Rc::strong_count(text) > 1)`), or keep weak pointers in it",
+    "cycle": "`gc.collect()` frees them: see whether the collector is off (`gc.disable()`); break the way round once "
+    "they are done with, or make one of its steps a `weakref`",
+    "unbounded": "give the cache a bound (`maxsize`), and leave out of its arguments what differs each time",
     "rounding": "allocate many at once (an array, a slab, a pool), or make the object fit malloc's sizes: 24, 40, 56, "
     "72, 88 bytes and so on",
 }
@@ -74,6 +77,8 @@ WHY = {
     "node-overhead": "nodes",
     "rounding": "rounding",
     "unlisted": "unlisted",
+    "unbounded": "no bound",
+    "cycle": "cycle",
 }
 """The reasons as the screen has them."""
 
@@ -99,6 +104,8 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
         )
     if row.reason == "unlisted":
         return f"{row.path}: nobody but the table has {row.number:,} of {row.total:,} {row.type}; they keep {rest}"
+    if row.mostly is not None:
+        return f"{row.path} {_of_python(row)}{style.size(row.room)}, mostly of {row.mostly.type}, {part}"
     if row.reason == "rounding":
         each = f"{row.used // row.number:,} bytes and take {row.room // row.number:,}"
         return f"{row.path}: {row.number:,} objects are {each} each: {rest}"
@@ -130,6 +137,14 @@ KINDS = (
     ("std::collections::hash::", "hash table"),
     ("hashbrown::", "hash table"),
 )
+
+
+def _of_python(row: WasteRow) -> str:
+    """What stands in front of the bytes."""
+    if row.reason == "cycle":
+        return f"go round: nothing else leads to {count(row.number, row.type + ' object')}, which keep "
+    entries = count(row.elements, "entry", "entries")
+    return f"(lru_cache without bound): {entries}, {count(row.hits, 'hit')}, holds "
 
 
 def _what(row: WasteRow) -> str:

@@ -11,21 +11,21 @@ use crate::failure::{push, Control, Failure, Result};
 use crate::types::facts::{Argument, Facts, Field, TypeId, TypeSource};
 use crate::{boxed, close, guarded, Given, Table};
 
-pub(in crate::types) const NONE: i64 = i64::MIN;
+pub(crate) const NONE: i64 = i64::MIN;
 
-pub(in crate::types) struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     numbers: &'a [i64],
     text: &'a [u8],
 }
 
 impl<'a> Asked<'a> {
-    pub(in crate::types) fn number(&mut self) -> Result<i64> {
+    pub(crate) fn number(&mut self) -> Result<i64> {
         let (first, rest) = self.numbers.split_first().ok_or(Failure::BadInput)?;
         self.numbers = rest;
         Ok(*first)
     }
 
-    pub(in crate::types) fn bytes(&mut self) -> Result<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = self.count()?;
         if length > self.text.len() {
             return Err(Failure::BadInput);
@@ -35,7 +35,7 @@ impl<'a> Asked<'a> {
         Ok(bytes)
     }
 
-    pub(in crate::types) fn string(&mut self) -> Result<&'a str> {
+    pub(crate) fn string(&mut self) -> Result<&'a str> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Failure::BadInput)
     }
 
@@ -48,57 +48,53 @@ impl<'a> Asked<'a> {
         (0..self.count()?).map(|_| self.path()).collect()
     }
 
-    pub(in crate::types) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
 
-    pub(in crate::types) fn count(&mut self) -> Result<usize> {
+    pub(crate) fn count(&mut self) -> Result<usize> {
         usize::try_from(self.number()?).map_err(|_| Failure::BadInput)
     }
 }
 
 #[derive(Default)]
-pub(in crate::types) struct Answer {
+pub(crate) struct Answer {
     numbers: Vec<i64>,
     text: Vec<u8>,
 }
 
 impl Answer {
-    pub(in crate::types) fn number(&mut self, number: i64) -> Result<()> {
+    pub(crate) fn number(&mut self, number: i64) -> Result<()> {
         push(&mut self.numbers, number)
     }
 
-    pub(in crate::types) fn option(&mut self, number: Option<i64>) -> Result<()> {
+    pub(crate) fn option(&mut self, number: Option<i64>) -> Result<()> {
         self.number(number.unwrap_or(NONE))
     }
 
-    pub(in crate::types) fn string(&mut self, text: &str) -> Result<()> {
+    pub(crate) fn string(&mut self, text: &str) -> Result<()> {
         self.bytes(text.as_bytes())
     }
 
-    pub(in crate::types) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.text.try_reserve(bytes.len())?;
         self.text.extend_from_slice(bytes);
         self.number(bytes.len() as i64)
     }
 
-    pub(in crate::types) fn list<T>(
-        &mut self,
-        items: &[T],
-        mut each: impl FnMut(&mut Answer, &T) -> Result<()>,
-    ) -> Result<()> {
+    pub(crate) fn list<T>(&mut self, items: &[T], mut each: impl FnMut(&mut Answer, &T) -> Result<()>) -> Result<()> {
         self.number(items.len() as i64)?;
         items.iter().try_for_each(|item| each(self, item))
     }
 
-    pub(in crate::types) fn field(&mut self, field: &Field) -> Result<()> {
+    pub(crate) fn field(&mut self, field: &Field) -> Result<()> {
         self.string(&field.name)?;
         self.number(field.offset as i64)?;
         self.number(i64::from(field.of))?;
         self.number(i64::from(field.is_base))
     }
 
-    pub(in crate::types) fn facts(&mut self, facts: &Facts) -> Result<()> {
+    pub(crate) fn facts(&mut self, facts: &Facts) -> Result<()> {
         self.string(&facts.name)?;
         self.number(facts.form as i64)?;
         self.number(facts.size as i64)?;
@@ -141,7 +137,7 @@ impl Answer {
 
 /// SAFETY: as of the functions for C.
 #[cfg_attr(feature = "broken", track_caller)]
-pub(in crate::types) unsafe fn answered(to: &mut [Given; 2], work: impl FnOnce(&mut Answer) -> Result<()>) -> i32 {
+pub(crate) unsafe fn answered(to: &mut [Given; 2], work: impl FnOnce(&mut Answer) -> Result<()>) -> i32 {
     guarded(|| {
         let mut answer = Answer::default();
         work(&mut answer)?;
@@ -150,12 +146,12 @@ pub(in crate::types) unsafe fn answered(to: &mut [Given; 2], work: impl FnOnce(&
     })
 }
 
-pub(in crate::types) fn number(of: i64) -> Result<TypeId> {
+pub(crate) fn number(of: i64) -> Result<TypeId> {
     TypeId::try_from(of).map_err(|_| Failure::BadInput)
 }
 
 /// SAFETY: as of the functions for C.
-pub(in crate::types) unsafe fn asked<'a>(numbers: &Table, text: &Table) -> Asked<'a> {
+pub(crate) unsafe fn asked<'a>(numbers: &Table, text: &Table) -> Asked<'a> {
     Asked { numbers: numbers.of(), text: text.of() }
 }
 

@@ -1,0 +1,242 @@
+//! The C interface of CPython's objects: questions and answers as debug information's are.
+
+use super::cycles::garbage;
+use super::objects::{Step, Visitor};
+use super::paths::{cycles, path, rows, Mostly, Root};
+use super::types::{Release, Shape, Types, Values, NONE};
+use super::walk::Walk;
+use crate::failure::{push, Control, Failure, Result};
+use crate::image::Span;
+use crate::types::dwarf::interface::{answered, asked, Answer, Asked};
+use crate::types::tracer::memory::{Malloc, Memory, Modules, VtableClass};
+use crate::{Engine, Given, Table};
+use std::rc::Rc;
+
+/// Words of an interpreter that are looked at for the dict of modules.
+const MOST_WORDS: u64 = 1 << 20;
+
+/// An image of which no module's names are asked for.
+pub struct NoModules;
+
+impl Modules for NoModules {
+    fn symbol(&self, _: u64) -> Option<Rc<str>> {
+        None
+    }
+
+    fn has_symbol(&self, _: u64) -> bool {
+        false
+    }
+
+    fn vtable(&self, _: u64) -> Option<VtableClass> {
+        None
+    }
+}
+
+/// A function that runs: its code, where its variables begin, what is written in front of it.
+struct Frame<'a> {
+    code: u64,
+    variables: u64,
+    text: &'a str,
+}
+
+/// What lies below modules and frames, by the way to it. Asked is: what `Release` has; constants, where each begins, its
+/// bytes; spans in which interpreters lie; frames, of each its code, where its variables begin and what is written in front; addresses.
+/// Answered is: how many dicts of modules there are, how many objects, bytes in CPython's own pools, and rows (see `Row`), of caches whether they have no
+/// bound, hits, misses and what takes most below (see `Mostly`); then what only leads to itself (see `Cycle`); then the way to the object
+/// that has what lies at each address, and its class; "": there is none.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_python(
+    engine: &Engine,
+    numbers: &Table,
+    text: &Table,
+    control: &Control,
+    to: &mut [Given; 2],
+) -> i32 {
+    answered(to, |answer| {
+        let mut asked = asked(numbers, text);
+        let release = release(&mut asked)?;
+        let mut constants = Vec::new();
+        for _ in 0..asked.count()? {
+            push(&mut constants, (asked.number()? as u64, asked.bytes()?))?;
+        }
+        let mut spans = Vec::new();
+        for _ in 0..asked.count()? {
+            push(&mut spans, Span { start: asked.number()? as u64, end: asked.number()? as u64 })?;
+        }
+        let mut frames = Vec::new();
+        for _ in 0..asked.count()? {
+            let (code, variables) = (asked.number()? as u64, asked.number()? as u64);
+            push(&mut frames, Frame { code, variables, text: asked.string()? })?;
+        }
+        let mut addresses = Vec::new();
+        for _ in 0..asked.count()? {
+            push(&mut addresses, asked.number()? as u64)?;
+        }
+        let malloc = Malloc::new(8, 16, 4096);
+        if engine.image.word != 8 {
+            return Err(Failure::BadInput);
+        }
+        let memory = Memory::new(&engine.image, &engine.blocks, malloc, &NoModules, &[], &[])?;
+        let types = Types::new(&memory, release, &constants);
+        let mut walk = Walk::new(&types)?;
+        for address in addresses {
+            walk.ask(address)?;
+        }
+        let mut roots = Vec::new();
+        let dicts = modules(&types, &spans)?;
+        for dict in &dicts {
+            add_modules(&mut walk, &mut roots, *dict)?;
+        }
+        // who reads a path knows a module better than a function that runs
+        walk.follow(control)?;
+        for frame in &frames {
+            add_frame(&mut walk, &mut roots, frame)?;
+        }
+        walk.follow(control)?;
+        walk.follow_rest(control)?;
+        let found = rows(&walk, &roots)?;
+        let objects = walk.objects();
+        let garbage = garbage(&walk, control)?;
+        let cycles = cycles(&mut walk, &garbage, roots.len() as u32, control)?;
+        answer.number(dicts.len() as i64)?;
+        answer.number(objects as i64)?;
+        answer.number(walk.in_pools as i64)?;
+        answer.list(&found, |answer, row| {
+            answer.string(&row.path)?;
+            answer.string(&row.class)?;
+            answer.string(&row.key)?;
+            answer.string(&row.element)?;
+            let counts = [row.containers, row.elements, row.largest, row.held_objects, row.held_bytes, row.sample];
+            counts.into_iter().try_for_each(|number| answer.number(number as i64))?;
+            let caches: Vec<_> = row.cache.iter().collect();
+            answer.list(&caches, |answer, cache| {
+                answer.number(i64::from(cache.is_unbounded))?;
+                answer.number(cache.hits as i64)?;
+                answer.number(cache.misses as i64)?;
+                add_mostly(answer, &cache.mostly)
+            })
+        })?;
+        answer.list(&cycles, |answer, cycle| {
+            answer.string(&cycle.class)?;
+            answer.string(&cycle.way)?;
+            let counts = [cycle.objects, cycle.held_objects, cycle.held_bytes, cycle.sample];
+            counts.into_iter().try_for_each(|number| answer.number(number as i64))?;
+            add_mostly(answer, &cycle.mostly)
+        })?;
+        let told: Vec<_> = walk.told().collect();
+        answer.list(&told, |answer, told| {
+            let Some((place, object)) = *told else { return answer.string("").and_then(|()| answer.string("")) };
+            // what only leads to itself has no root
+            answer.string(&path(&walk, &roots, place)?)?;
+            let class = types.of(object)?;
+            let name = if class == NONE { "".into() } else { types.class(class).name.clone() };
+            answer.string(&name)
+        })
+    })
+}
+
+fn add_mostly(answer: &mut Answer, mostly: &Mostly) -> Result<()> {
+    answer.string(&mostly.class)?;
+    answer.number(mostly.bytes as i64)
+}
+
+fn release(asked: &mut Asked) -> Result<Release> {
+    let mut next = || asked.number().map(|number| number as u64);
+    Ok(Release {
+        type_type: next()?,
+        letters: next()?,
+        has_logs: next()? != 0,
+        values: match next()? {
+            0 => Values::None,
+            1 => Values::Beside,
+            2 => Values::Odd,
+            3 => Values::Inline,
+            _ => return Err(Failure::BadInput),
+        },
+        function_code: next()?,
+        function_closure: next()?,
+        code_names: [next()?, next()?, next()?],
+        code_qualname: next()?,
+        type_keys: next()?,
+        generator_frame: next()?,
+        frame_variables: next()?,
+        frame_code: next()?,
+    })
+}
+
+/// The pairs of a dict, or the variables of a frame.
+#[derive(Default)]
+struct Pairs(Vec<(u64, u64)>);
+
+impl Visitor for Pairs {
+    fn meet(&mut self, object: u64, step: Step) -> Result<()> {
+        match step {
+            Step::Name(name) => push(&mut self.0, (name, object)),
+            _ => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Interpreters' dicts of modules: each has `sys` and `builtins`, which are modules.
+fn modules(types: &Types, spans: &[Span]) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    let mut left = MOST_WORDS;
+    for span in spans {
+        let mut at = span.start;
+        while at < span.end && left > 0 {
+            left -= 1;
+            let word = types.memory.word(at).unwrap_or(0);
+            at = at.saturating_add(8);
+            if word == 0 || found.contains(&word) || types.shape(word)? != Some(Shape::Dict) {
+                continue;
+            }
+            let mut are_modules = true;
+            for name in ["sys", "builtins"] {
+                let named = if are_modules { types.named(word, name)? } else { None };
+                are_modules = named.is_some() && types.shape(named.unwrap_or(0))? == Some(Shape::Module);
+            }
+            if are_modules {
+                push(&mut found, word)?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The program's own first.
+fn add_modules(walk: &mut Walk, roots: &mut Vec<Root>, dict: u64) -> Result<()> {
+    let types = walk.types;
+    let mut pairs = Pairs::default();
+    types.each_pair(dict, &mut pairs)?;
+    let mut named = Vec::new();
+    for (name, module) in pairs.0 {
+        let text = types.string(name)?.unwrap_or_else(|| "?".to_owned());
+        push(&mut named, (text != "__main__", text, module))?;
+    }
+    named.sort_by_key(|(is_other, _, _)| *is_other);
+    for (_, text, module) in named {
+        if types.shape(module)?.is_some() {
+            walk.start(module, roots.len() as u32, None)?;
+            push(roots, Root { text, is_frame: false })?;
+        }
+    }
+    Ok(())
+}
+
+fn add_frame(walk: &mut Walk, roots: &mut Vec<Root>, frame: &Frame) -> Result<()> {
+    let types = walk.types;
+    let mut pairs = Pairs::default();
+    types.variables(frame.code, frame.variables, &mut pairs)?;
+    let name = frame.code.checked_add(types.release.code_qualname).and_then(|place| types.memory.word(place));
+    let name = types.string(name.unwrap_or(0))?.unwrap_or_else(|| "?".to_owned());
+    let number = roots.len() as u32;
+    push(roots, Root { text: format!("{}{name}(): ", frame.text), is_frame: true })?;
+    for (name, object) in pairs.0 {
+        walk.start(object, number, Some(Step::Name(name)))?;
+    }
+    Ok(())
+}
