@@ -68,7 +68,17 @@ class StartVariable(NamedTuple):
     @property
     def label(self) -> str:
         name = f"{self.name} (place unknown)" if self.within is not None else self.name
-        return f"{self.function.partition('(')[0]}(): {name}" if self.function else name
+        return f"{without_parameters(self.function)}(): {name}" if self.function else name
+
+
+def without_parameters(function: str) -> str:
+    """Drops its parameters, and unnamed namespaces: "main", "Shop::{lambda(int)#1}::operator"."""
+    name, depth = function.replace("(anonymous namespace)::", ""), 0
+    for at, letter in enumerate(name):
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if letter == "(" and not depth:
+            return name[:at]
+    return name
 
 
 class NamedBlocks:

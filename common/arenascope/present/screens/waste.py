@@ -37,8 +37,9 @@ def _advice_id(row: WasteRow) -> str:
 
 ADVICE = {
     "shrink-to-fit": "reserve what is needed, not the most that may come; `shrink_to_fit()` (of hash tables also "
-    "`rehash(0)`) once no more is added",
-    "realloc-to-fit": "allocate what is needed, not the most that may come; `realloc` once no more is added",
+    "`rehash(0)`) once no more is added; leave what is filled again soon",
+    "realloc-to-fit": "allocate what is needed, not the most that may come; `realloc` once no more is added; leave "
+    "what is filled again soon",
     "shrink-emptied": "`shrink_to_fit()` after `clear()`, or put a new one in its place (`std::mem::take`)",
     "swap-with-empty": "`clear()` keeps the room: `shrink_to_fit()` behind it, or swap with an empty one",
     "free-emptied": "free the array once it is empty, or `realloc` it to what is needed next",

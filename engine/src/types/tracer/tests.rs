@@ -1003,14 +1003,14 @@ fn arrays_whose_elements_are_counted_beside_them() {
         table("hash", "used", "size"),
     ];
     for (number, table) in tables.iter().enumerate() {
-        let full: Vec<u64> = (1..=200).map(|word| if number == 3 { word % 4 / 3 } else { word }).collect();
-        let items = program.malloc(16 * 100, &full);
-        let block = program.malloc(32, &[items, 10, 100]);
+        let full: Vec<u64> = (1..=800).map(|word| if number == 3 { word % 4 / 3 } else { word }).collect();
+        let items = program.malloc(16 * 400, &full);
+        let block = program.malloc(32, &[items, 10, 400]);
         program.variable(["one", "two", "three", "four"][number], types.to(*table), &[block]);
     }
     let rows = program.waste();
     let expected =
-        [(Reason::UnusedRoom, "one->items", 1, 1, 160, 1600), (Reason::UnusedRoom, "two->items", 1, 1, 160, 1600)];
+        [(Reason::UnusedRoom, "one->items", 1, 1, 160, 6400), (Reason::UnusedRoom, "two->items", 1, 1, 160, 6400)];
     assert_eq!(rows.iter().map(wasted).collect::<Vec<_>>(), expected);
 }
 

@@ -130,7 +130,8 @@ pub fn waste(known: &Known, objects: &mut Objects, present: Option<&Present>, co
             (Reason::Emptied, place.emptied),
             (Reason::DestroyedKept, place.destroyed),
         ] {
-            if sum.number > 0 {
+            // a single small one is filled again, or costs nothing
+            if sum.number > 0 && (place.total > 1 || sum.unused() >= WORTH) {
                 push(&mut found, visit.row(place, reason, sum)?)?;
             }
         }

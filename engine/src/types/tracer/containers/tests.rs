@@ -489,7 +489,20 @@ fn a_deque_has_buffers_in_its_map() {
     assert_eq!(claims[3], (last, "long".into(), Some(2), 0, Some(68)));
     assert_eq!((claims.len(), elements), (4, 70));
     program.damage(deque, 80);
+    let tiny = |program: &Program| {
+        let container = program.layouts().container(deque).unwrap().unwrap();
+        program.heap.look(|memory| container.tiny(memory, DATA).unwrap())
+    };
+    assert_eq!(tiny(&program), None);
+    // one buffer, of which an eighth is in use at most
+    for (count, is_tiny) in [(0, true), (1, true), (8, true), (9, false)] {
+        let spot = |at: u64| [first + 8 * at, first, first + 512, map + 16];
+        program.put(&[&[map, 8], &spot(3)[..], &spot(3 + count)].concat());
+        let held = tiny(&program).map(|tiny| (tiny.elements, tiny.held, tiny.blocks));
+        assert_eq!(held, is_tiny.then_some((count, 8 * count, 80 + 528)));
+    }
     program.heap.put(map + 24, &[buffers[0]]);
+    program.put(&[map, 8, first + 480, first, first + 512, map + 16, last + 16, last, last + 512, map + 32]);
     assert_eq!(program.ask(&program.layouts(), deque), None);
     program.put(&[0; 10]);
     assert_eq!(program.claims(deque), (vec![], 0));
