@@ -136,10 +136,15 @@ SMALL = 48 << 10
 """What the small objects of one of these containers take at most."""
 
 
-def rows_of(image: Path, *words: str) -> dict[str, Any]:
-    status, said, complained = look(image, " ".join(("containers --limit 0", *words)), "--json")
+def asked(image: Path) -> dict[str, Any]:
+    status, said, complained = look(image, "containers --limit 0", "--json")
     assert status == 0, complained
     document: dict[str, Any] = json.loads(said)
+    return document
+
+
+def rows_of(image: Path) -> dict[str, Any]:
+    document = asked(image)
     assert document["notes"] == []
     return {row["path"]: row for row in document["containers"]}
 
@@ -174,3 +179,12 @@ def test_containers_are_those_that_the_program_made(release: str, tmp_path: Path
         core = tmp_path / "core"
         assert look(live, f"save {core}")[0] == 0
     agrees(rows_of(core), made)
+
+
+@pytest.mark.full
+def test_of_an_older_python_nothing_is_told() -> None:
+    with resting("import sys; print('ready', flush=True); sys.stdin.read()", python_of("3.7")) as process:
+        document = asked(Path(str(process.pid)))
+    (note,) = document["notes"]
+    assert (note["id"], note["names"]) == ("python-not-known", {"version": "3.7"})
+    assert not any(row["path"].startswith("sys.") for row in document["containers"])

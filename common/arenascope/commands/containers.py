@@ -118,19 +118,21 @@ def missing_containers(context: Context, search: ImageSearch, none: bool) -> Seq
     if not session.started:
         return ()
     source, named, python = session.target.types, declared_in(search), python_objects_of(search)
+    notes: list[Statement] = []
     if python is not None:
-        return [python.problem] if python.problem is not None else []
-    if source is None:
+        notes += [python.problem] if python.problem is not None else []
+    elif source is None:
         return [Statement("types-not-asked", names={"door": context.door.name})]
-    why = not_read(source)
-    if why is not None:
-        return [why]
-    # if main's variables hold the containers, this is the main reason
-    is_without = context.door.name == "shell" and not source.locals()
-    notes = [Statement("locals-not-known")] if is_without else []
-    if none:
-        without = without_debug_information(session.target, source) or ()
-        notes.append(Statement("no-containers", {"files": len(without)}, {"files": names_of(without)}))
+    else:
+        why = not_read(source)
+        if why is not None:
+            return [why]
+        # if main's variables hold the containers, this is the main reason
+        if context.door.name == "shell" and not source.locals():
+            notes.append(Statement("locals-not-known"))
+        if none:
+            without = without_debug_information(session.target, source) or ()
+            notes.append(Statement("no-containers", {"files": len(without)}, {"files": names_of(without)}))
     if named is not None and named.damaged:
         kinds = ", ".join(name for name, _ in named.damaged.most_common(NAMED))
         figures = {"containers": sum(named.damaged.values())}
