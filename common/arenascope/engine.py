@@ -801,7 +801,7 @@ class EngineImage(_Owned):
         self._run("edges", *arguments, meter=meter, size=self.bytes_in(spans))
         rows = given.view("B", 24)
         whole, halves, signed = rows.cast("Q"), rows.cast("I"), rows.cast("i")
-        stale = StaleRows(whole[::3], signed[2::6], halves[3::6], halves[4::6])
+        stale = StaleRows(whole[::3], signed[2::6], halves[3::6], halves[4::6], halves[5::6])
         return EdgeTable(pointer, self._stop_if_asked), stale
 
     def encoded(self, suspects: Buffer, spans: Sequence[Span], meter: Meter) -> Iterator[EncodedRow]:
@@ -883,6 +883,7 @@ class StaleRows(NamedTuple):
     sources: Sequence[int]
     edges: Sequence[int]
     whys: Sequence[int]
+    sure: Sequence[int]
 
 
 CONTENTS = (
@@ -935,6 +936,8 @@ class Groups(NamedTuple):
     leading: Sequence[int]
     ends: Sequence[int]
     others: Sequence[int]
+    way_ends: Sequence[int]
+    ways: Sequence[int]
 
 
 class EdgeTable(_Owned):
@@ -965,6 +968,12 @@ class EdgeTable(_Owned):
         call = _Call()
         rows = array("I", [each for row in further for each in row])
         return self._other("graph_with", call.table(rows, len(further)))
+
+    def without(self, fewer: Sequence[tuple[int, int]]) -> EdgeTable:
+        """The same without these, (block, edge), each as often as it is given."""
+        call = _Call()
+        rows = array("I", [each for row in fewer for each in row])
+        return self._other("graph_without", call.table(rows, len(fewer)))
 
     def lasting(self, passing: bytearray) -> EdgeTable:
         """The same without stale edges, and without those from blocks that pass sooner than what they lead to:
@@ -1005,9 +1014,9 @@ class EdgeTable(_Owned):
     def groups(self, nodes: Buffer, starts_only: bool) -> Groups:
         """Which of these blocks, which are in order, nothing of the others leads to, with what hangs on them. With
         `starts_only` pointers to insides do not count."""
-        call, given = _Call(), _Given(4)
+        call, given = _Call(), _Given(6)
         self._follow("graph_groups", call.table(nodes), starts_only, CONTROL, given.argument)
-        return Groups(*(given.view(code, at=at) for at, code in enumerate("IIQI")))
+        return Groups(*(given.view(code, at=at) for at, code in enumerate("IIQIQI")))
 
     def hold(self, leads: Buffer, skipped: int, whose: Buffer, parents: Buffer, ties: Buffer, ranks: Buffer) -> None:
         """Finds the main holders of what nobody holds yet. `leads` are rows of (rank, owner, edge, the block that has
@@ -1249,6 +1258,14 @@ class TracedBlocks(_Owned):
         spans = call.spans(present or ()), int(present is not None)
         self.image._run("traced_waste", self.types.pointer, self.pointer, *spans, CONTROL, given.argument, size=size)
         return TypesAnswer(given.view("q"), given.view("B", at=1))
+
+    def steps(self, pairs: Sequence[tuple[int, int]]) -> list[str]:
+        """By which step a block leads to another, "" where types do not tell; of each pair of blocks' numbers."""
+        call, given = _Call(), _Given(2)
+        asked = call.table(array("I", [number for pair in pairs for number in pair]))
+        self.image._call("traced_steps", self.types.pointer, self.pointer, asked, given.argument)
+        answer = TypesAnswer(given.view("q"), given.view("B", at=1))
+        return [answer.string() for _ in pairs]
 
     def fitting(self, types: Sequence[int], starts: Sequence[int]) -> list[tuple[int, int]]:
         """Of each type, in how many of the blocks that begin there no word contradicts it, and how many words of these

@@ -6,7 +6,7 @@ use crate::blocks::{Blocks, NONE};
 use crate::failure::{filled, joined, push, with_room, Control, Failure, Result};
 use crate::graph::Graph;
 use crate::image::{in_threads, Buffer, Image, Span, Task, Window};
-use crate::stale::{Stale, COUNTS};
+use crate::stale::{Stale, COUNTS, NEVER_HOLDS, SURE_SHIFT};
 
 /// An edge leads to the block whose number stands above these bits: to its inside; to past FRONT; from a word that can
 /// hold no pointer.
@@ -55,7 +55,8 @@ pub struct StaleEdge {
     pub source: i32,
     pub edge: u32,
     pub why: u32,
-    pub unused: u32,
+    /// How sure it is: the caller's number; NEVER_HOLDS: no block has this edge.
+    pub sure: u32,
 }
 
 /// Finds what words lead to, a batch at a time.
@@ -182,8 +183,12 @@ pub fn edges(
                 let why = stale.why(blocks, &mut cursor, address, Some(source as u32), image.word, odd);
                 let edge = if why == COUNTS { edge } else { edge | STALE };
                 if why != COUNTS {
-                    let row = StaleEdge { address, source: source as i32, edge, why: u32::from(why), unused: 0 };
-                    push(&mut excluded, row)?;
+                    let (why, sure) = (why & ((1 << SURE_SHIFT) - 1), why >> SURE_SHIFT);
+                    let (source, why) = (source as i32, u32::from(why));
+                    push(&mut excluded, StaleEdge { address, source, edge, why, sure: u32::from(sure) })?;
+                    if sure == NEVER_HOLDS {
+                        return Ok(());
+                    }
                 }
                 held += 1;
                 push(&mut edges, edge)

@@ -1,5 +1,7 @@
 //! Who leads to whom: the edges of each block, one after the other, and what follows from them.
 
+use std::collections::BTreeMap;
+
 use crate::edges::{target, DEEP, INSIDE, SHIFT, STALE};
 use crate::failure::{copied, filled, push, with_room, Control, Failure, Pace, Result};
 
@@ -80,6 +82,34 @@ impl Graph {
             while at < more.len() && more[at].source as usize == block {
                 edges.push(more[at].edge);
                 at += 1;
+            }
+        }
+        offsets.push(offset(edges.len())?);
+        Ok(Graph { offsets, edges })
+    }
+
+    /// The same without some edges of blocks, as often as each is given.
+    pub fn without(&self, fewer: &[Further], control: &Control) -> Result<Graph> {
+        let mut pace = Pace::new(control);
+        self.check(fewer.iter().map(|each| each.source))?;
+        let mut fewer = copied(fewer)?;
+        fewer.sort_unstable();
+        let (mut offsets, mut edges) = (with_room(self.offsets.len())?, with_room(self.edges.len())?);
+        let (mut at, mut left) = (0, BTreeMap::new());
+        for block in 0..self.len() {
+            pace.step()?;
+            offsets.push(offset(edges.len())?);
+            left.clear();
+            while at < fewer.len() && fewer[at].source as usize == block {
+                *left.entry(fewer[at].edge).or_insert(0u32) += 1;
+                at += 1;
+            }
+            for edge in self.of(block) {
+                pace.step()?;
+                match left.get_mut(edge) {
+                    Some(count) if *count > 0 => *count -= 1,
+                    _ => edges.push(*edge),
+                }
             }
         }
         offsets.push(offset(edges.len())?);

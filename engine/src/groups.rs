@@ -5,6 +5,8 @@ use crate::failure::{filled, push, with_room, Control, Pace, Result};
 use crate::graph::Graph;
 
 const NONE: u32 = u32::MAX;
+/// So many blocks of a way round a cycle are told.
+const LONGEST_WAY: usize = 64;
 
 /// Blocks that nothing of the others leads to, or the first of a cycle of which that is so, and what hangs on them.
 #[derive(Default)]
@@ -16,6 +18,10 @@ pub struct Groups {
     pub leading: Vec<u32>,
     pub ends: Vec<u64>,
     pub others: Vec<u32>,
+    /// Of each cycle the shortest way round from its head on: where each ends, and the blocks. Of a long one only its
+    /// begin.
+    pub way_ends: Vec<u64>,
+    pub ways: Vec<u32>,
 }
 
 struct Among<'a> {
@@ -87,6 +93,39 @@ impl Among<'_> {
         }
         Ok(first)
     }
+
+    /// The shortest way from a cycle's first node back to it: the blocks on it, the first one first. `before` learns from
+    /// where each node of the cycle was met.
+    fn way_round(&self, head: u32, first: &[u32], before: &mut [u32], pace: &mut Pace) -> Result<Vec<u32>> {
+        let mut met = Vec::new();
+        push(&mut met, head)?;
+        before[head as usize] = head;
+        let mut at = 0;
+        while let Some(node) = met.get(at).copied() {
+            at += 1;
+            for edge in self.graph.of(node as usize).iter().filter(|edge| **edge & self.skipped == 0) {
+                pace.step()?;
+                let to = target(*edge);
+                if to == head as usize && node != head {
+                    let mut way = Vec::new();
+                    let mut back = node;
+                    while back != head {
+                        push(&mut way, back)?;
+                        back = before[back as usize];
+                    }
+                    push(&mut way, head)?;
+                    way.reverse();
+                    way.truncate(LONGEST_WAY);
+                    return Ok(way);
+                }
+                if first[to] == head && before[to] == NONE {
+                    before[to] = node;
+                    push(&mut met, to as u32)?;
+                }
+            }
+        }
+        Ok(Vec::new())
+    }
 }
 
 /// Every one of these nodes once; they are in order. With `starts_only` pointers to insides do not count.
@@ -99,12 +138,13 @@ pub fn groups(graph: &Graph, nodes: &[u32], starts_only: bool, control: &Control
     }
     let among = Among { graph, is_asked, skipped: if starts_only { INSIDE } else { 0 } };
     let first = among.firsts(nodes, &mut pace)?;
-    let mut is_led_to = filled(graph.len(), false)?;
+    let (mut is_led_to, mut is_cycle) = (filled(graph.len(), false)?, filled(graph.len(), false)?);
     for node in nodes {
         let head = first[*node as usize];
         if head != *node {
             // of a cycle its first node stands for all
             is_led_to[*node as usize] = true;
+            is_cycle[head as usize] = true;
         }
         for to in among.targets(*node as usize) {
             pace.step()?;
@@ -116,6 +156,14 @@ pub fn groups(graph: &Graph, nodes: &[u32], starts_only: bool, control: &Control
     }
     let mut found = Groups { heads: with_room(nodes.len())?, ..Groups::default() };
     found.heads.extend(nodes.iter().filter(|node| !is_led_to[**node as usize]));
+    let mut before =
+        filled(if found.heads.iter().any(|head| is_cycle[*head as usize]) { graph.len() } else { 0 }, NONE)?;
+    for head in found.heads.iter().filter(|head| is_cycle[**head as usize]) {
+        let way = among.way_round(*head, &first, &mut before, &mut pace)?;
+        found.ways.try_reserve(way.len())?;
+        found.ways.extend(way);
+        push(&mut found.way_ends, found.ways.len() as u64)?;
+    }
     let mut is_seen = filled(graph.len(), false)?;
     let mut todo = Vec::new();
     for head in &found.heads {

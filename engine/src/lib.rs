@@ -784,6 +784,20 @@ pub unsafe extern "C" fn arenascope_graph_with(
     })
 }
 
+/// Another graph, without `fewer` of `Further`.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_without(
+    graph: &Graph,
+    fewer: &Table,
+    control: &Control,
+    to: *mut *mut Graph,
+) -> i32 {
+    guarded(|| {
+        *to = boxed(graph.without(fewer.of::<Further>(), control)?);
+        Ok(())
+    })
+}
+
 /// Changes the graph: see `Graph::deepen`.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_graph_deepen(graph: &mut Graph, targets: &Table, control: &Control) -> i32 {
@@ -824,18 +838,20 @@ pub unsafe extern "C" fn arenascope_graph_mark(
     })
 }
 
-/// See `groups::groups`: heads, leading, ends (of 64 bits) and others.
+/// See `groups::groups`: heads, leading, ends (of 64 bits), others, ends of ways round (of 64 bits), and these.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_graph_groups(
     graph: &Graph,
     nodes: &Table,
     starts_only: u32,
     control: &Control,
-    to: &mut [Given; 4],
+    to: &mut [Given; 6],
 ) -> i32 {
     guarded(|| {
-        let Groups { heads, leading, ends, others } = groups::groups(graph, nodes.of(), starts_only != 0, control)?;
-        *to = [Given::of(heads), Given::of(leading), Given::of(ends), Given::of(others)];
+        let found = groups::groups(graph, nodes.of(), starts_only != 0, control)?;
+        let Groups { heads, leading, ends, others, way_ends, ways } = found;
+        let (heads, leading, others) = (Given::of(heads), Given::of(leading), Given::of(others));
+        *to = [heads, leading, Given::of(ends), others, Given::of(way_ends), Given::of(ways)];
         Ok(())
     })
 }

@@ -3,8 +3,11 @@
 use crate::blocks::Blocks;
 use crate::failure::{copied, filled, push, Failure, Result};
 
-/// Reasons are the caller's numbers; 0 is none.
+/// Reasons are the caller's numbers; 0 is none. They stand in the lower bits, above them how sure that is.
 pub const COUNTS: u8 = 0;
+pub const SURE_SHIFT: u32 = 6;
+/// What such a word leads to is not held by it at all.
+pub const NEVER_HOLDS: u8 = 2;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -33,7 +33,7 @@ MENDED = 0.07
 """Of its fault's bytes a service without it has less."""
 SAID = {
     "audit": {"containers": "nb", "owners": "nb", "report": "nb"},
-    "buffers": {"leaks": "nb", "report": "nbr"},
+    "buffers": {"leaks": "nbr", "report": "nbr"},
     "bus": {"report": "nbr", "waste": "nbr"},
     "catalog": {"report": "nbr", "waste": "nbr"},
     "chat": {"containers": "nb", "report": "nbr", "waste": "nbr"},
@@ -44,21 +44,24 @@ SAID = {
     "inventory": {"report": "nbr", "waste": "nbr"},
     "invoices": {"containers": "nb", "report": "nbr"},
     "mailbox": {"report": "nbr", "waste": "nbr"},
-    "parser": {"leaks": "nb", "report": "nbr"},
+    "parser": {"leaks": "nbr", "report": "nbr"},
     "peers": {"report": "nbr", "waste": "nbr"},
     "prefs": {"report": "nbr", "waste": "nbr"},
     "presence": {"report": "nbr", "waste": "nbr"},
+    "renderer": {"leaks": "nbr", "report": "nbr"},
     "resolver": {"report": "nbr", "waste": "nbr"},
     "retries": {"containers": "nb", "report": "nb"},
     "routes": {"report": "nbr", "waste": "nbr"},
     "routing": {"report": "nbr", "waste": "nbr"},
     "samples": {"report": "nbr", "waste": "nbr"},
+    "scene": {"leaks": "nbr", "report": "nbr"},
     "scheduler": {"report": "nbr", "waste": "nbr"},
     "telemetry": {"report": "nbr", "waste": "nbr"},
     "thumbnails": {"containers": "nb", "report": "nbr", "types": "nb", "waste": "nbr"},
     "timers": {"report": "nbr"},
     "uploads": {"report": "nbr", "waste": "nbr"},
     "webapp": {"containers": "nb", "report": "nb"},
+    "widgets": {"leaks": "nbr", "report": "nbr"},
 }
 """What commands said of the faults at -O2, where it was more than a name: score.py prints what they say now."""
 ACCUSING = ("report", "waste")

@@ -173,6 +173,44 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
             assert all(any(edge >> FLAGS == each for node in nodes for edge in edges[node]) for each in below)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_way_round_a_cycle_is_the_shortest(seed: int) -> None:
+    rng = random.Random(seed)
+    count = 40
+    edges = [[rng.randrange(count) << FLAGS for _ in range(rng.randrange(3))] for _ in range(count)]
+    leads = [{edge >> FLAGS for edge in each} - {node} for node, each in enumerate(edges)]
+
+    def steps(node: int) -> dict[int, int]:
+        """How far what it leads to is away."""
+        found, todo = dict.fromkeys(leads[node], 1), [*leads[node]]
+        for each in todo:
+            new = leads[each] - {*found}
+            found.update(dict.fromkeys(new, found[each] + 1))
+            todo += new
+        return found
+
+    found = lumps(graph_of(edges), array("I", range(count)))
+    ways = {way[0]: [*way] for way in found.ways_round()}
+    assert {*ways} == {head for head in found.heads if head in steps(head)}
+    for head, way in ways.items():
+        assert len(way) == steps(head)[head]
+        assert all(to in leads[node] for node, to in zip(way, [*way[1:], head]))
+
+
+def test_a_long_way_round_is_told_in_part() -> None:
+    count = 1000
+    ring = [[(node + 1) % count << FLAGS] for node in range(count)]
+    (way,) = lumps(graph_of(ring), array("I", range(count))).ways_round()
+    assert [*way] == [*range(64)]
+
+
+def test_without_some_edges() -> None:
+    edges = [[8, 16, 8, 8], [0], [8]]
+    without = graph_of(edges).table.without([(0, 8), (0, 8), (2, 8), (1, 16)])
+    left = [[*without.edges[begin:end]] for begin, end in zip(without.offsets, without.offsets[1:])]
+    assert left == [[16, 8], [0], []]
+
+
 def test_who_holds_what_alone_and_with_others() -> None:
     """Against every owner followed by itself."""
     met = 0

@@ -419,10 +419,13 @@ class Lost(NamedTuple):
     may_be: Sequence[str] = ()
     """A guess at structs, if only their size is known."""
     reason: str = "lost"
+    """One of LOST_REASONS."""
     certain: bool = True
     """Whether they certainly have that type."""
     cycle: Sequence[str] = ()
-    """Of a cycle: the members that lead from one block to the next, until it is round."""
+    """The members that lead from one block of a cycle to the next."""
+    perhaps: bool = False
+    """Only words in the unused room of containers lead to them."""
 
 
 class HeldSums(NamedTuple):
@@ -451,6 +454,8 @@ class HeldSums(NamedTuple):
     """What leaves memory with all of these, without what nobody holds."""
     lost_rows: Sequence[Lost] = ()
     """What is lost, by type: most first."""
+    perhaps_rows: Sequence[Lost] = ()
+    """The same of what only words in the unused room of containers lead to, which is reached as well."""
     returns: Optional[int] = None
     """What would leave memory with what is lost; None: not known, or not asked for."""
 

@@ -409,6 +409,8 @@ WASTE_REASONS = (
     "cycle",
 )
 """Why live memory is not needed, as engine/src/types/tracer/waste.rs numbers it; the last two of Python."""
+LOST_REASONS = ("lost", "cycle")
+"""Why nothing leads to a live block: what led there is gone, or blocks that count their owners own each other."""
 FINDING_REASONS = (*WASTE_REASONS, "lost", "pinned-free")
 """Why a program has memory that it need not have, as reports tell it."""
 MEMBER_FORMS = ("integer", "boolean", "enum", "character", "float", "text", "pointer", "elements")

@@ -7,12 +7,13 @@ from typing import Iterator, Sequence
 from ..analysis.diff import NAMELESS
 from ..base.class_names import type_words
 from ..blocks.graph.blocks import LiveBlocks
-from ..blocks.graph.leaks import LeakRow, Leaks, find_leaks, rows_of, with_guesses
+from ..blocks.graph.leak_rows import LeakRow, rows_of, with_guesses
+from ..blocks.graph.leaks import Leaks, find_leaks
 from ..blocks.graph.pointer_facts import StaleRow, stale_rows
 from ..blocks.graph.refs import ALIKE
 from ..present.json_documents.block_records import BlockSum, EncodedPointerBlocks, Leak, LeaksDocument, StaleWordsRecord
 from ..present.screens.refs import STALE_WORDS
-from ..present.screens.types import may_be
+from ..present.screens.types import GUESS, may_be
 from ..present.shared_text.text import Column, Style, column_table, count, cut, left_out, next_lines
 from ..session.resident import problems_of
 from .framework.arguments import RULES
@@ -39,9 +40,11 @@ def leaks_command(context: Context) -> Answer:
 
     Every pointer is followed from variables, stacks, registers, other mappings, and what epoll and timers keep. A block
     that none leads to is lost, unless an encoded pointer (tagged, shifted, unaligned, relative) is found. Blocks that
-    only lost blocks lead to are added to these, and a cycle counts as one. A block is possibly lost if only pointers to
-    its inside lead to it. Stale words (contents of stdio buffers, vector registers, numbers by the program's types)
-    count as pointers here; blocks that only they lead to have lines of their own, which name the members and arrays.
+    only lost blocks lead to are added to these, and a cycle counts as one: its members are named. Where nothing tells
+    a type, lost blocks are called as those that hold the same and are not lost, which is a guess. A block is possibly
+    lost if only pointers to its inside lead to it. Stale words (contents of stdio buffers, vector registers, numbers by
+    the program's types) count as pointers here; blocks that only they lead to are perhaps lost, and have lines of their
+    own, which name the members and arrays. Free places of Rust's hash tables hold nothing.
     Where this image lacks something that may hold pointers such blocks are not called lost but unknown. In the shell
     the exit status is 1 if something is lost. A live process is copied, and runs on meanwhile.
     """
@@ -51,11 +54,14 @@ def leaks_command(context: Context) -> Answer:
     strength = "possible" if leaks.unwatched else "definite"
     lost = [] if leaks.unknown else rows_of(look.search, leaks.definite, strength)
     lost = with_guesses(look.search, leaks.definite, lost)
-    possible = with_guesses(look.search, leaks.possible, rows_of(look.search, leaks.possible, "possible"))
+    possible = rows_of(look.search, leaks.possible, "possible", for_sure=False)
+    possible = with_guesses(look.search, leaks.possible, possible)
+    unused = rows_of(look.search, leaks.unused, "possible") if leaks.unused is not None else []
     stale = stale_rows(look.search) if leaks.stale.blocks else []
     unknown = leaks.definite.blocks() if leaks.unknown else ()
     found = LeaksDocument(
         leaks=[Leak.of(each) for each in (*lost, *possible)],
+        perhaps=[Leak.of(each) for each in unused],
         reached=BlockSum.of(leaks.reached),
         unknown=some(blocks, unknown),
         stale=BlockSum.of(leaks.stale),
@@ -67,7 +73,7 @@ def leaks_command(context: Context) -> Answer:
     doubts = leaks.doubts if leaks.definite else ()
     problems = [*look.problems, *doubts, *(each for each in problems_of(look.session) if each not in doubts)]
     asked = context.options
-    rows = [*lost, *(possible if asked.possible else ())]
+    rows = [*lost, *unused, *(possible if asked.possible else ())]
     text = lines(context.style, blocks, leaks, rows, stale=stale, limit=asked.limit, with_possible=asked.possible)
     return Answer(found, of_heap(look.session, text), problems, status=LOST if lost and not leaks.unwatched else 0)
 
@@ -131,10 +137,11 @@ def lines(
     shown, more = cut(rows, limit)
     if shown:
         columns = (
-            Column("what", lambda row: type_words(row.type), name=True),
+            Column("what", _what, name=True),
             Column("blocks", lambda row: f"{row.blocks:,}"),
             Column("bytes", lambda row: style.size(row.bytes)),
             Column("retained", lambda row: row.indirect_blocks and _retained(style, row), optional=True),
+            Column("why", lambda row: row.reason == "cycle" and "a cycle", left=True, optional=True),
             # an empty column would take the room of the examples
             Column("sure", lambda row: row.strength != "definite" and "perhaps", left=True, optional=True),
             Column("one of them", lambda row: f"{row.samples[0]:#x}", left=True),
@@ -142,11 +149,27 @@ def lines(
         yield from column_table(style, columns, shown, expendable=("one of them",))
         yield from left_out(style, more, "row")
         yield from (may_be(each.type, each.may_be) for each in shown if each.may_be)
+        yield from (_cycle(style, each) for each in shown if each.reason == "cycle")
         yield ""
     typed = [style.typed(f"chunk {rows[0].samples[0]:#x}")] if rows else []
     typed += [style.typed("leaks --possible")] if perhaps and not with_possible else []
     yield from next_lines(style, *typed, style.typed("types"))
 
 
+def _what(row: LeakRow) -> str:
+    if row.alike is not None:
+        return f"{type_words(row.type)} (as {row.alike:,} reached ones)"
+    return type_words(row.type) + ("" if row.certain else GUESS)
+
+
+def _cycle(style: Style, row: LeakRow) -> str:
+    """ "2,800 cycles of Node (parent → children[] → …) that nothing else leads to: 85.9 MiB"."""
+    way = " → ".join([*row.cycle, "…"])
+    return (
+        f"{count(row.blocks, 'cycle')} of {type_words(row.type)} ({way}) that nothing else leads to: "
+        f"{style.size(row.all_bytes)}"
+    )
+
+
 def _retained(style: Style, row: LeakRow) -> str:
-    return f"{style.size(row.all_bytes)} in {row.blocks + row.indirect_blocks:,}"
+    return f"{style.size(row.all_bytes)} in {row.all_blocks:,}"

@@ -14,7 +14,6 @@ from ..analysis.advice import LOOKS, Advice, find_advice
 from ..analysis.causes import WORTH, Facts, address_space, find_causes, judge
 from ..analysis.diff import Document
 from ..analysis.pins import LiveBlockKinds, TypeRow
-from ..analysis.report import covered
 from ..analysis.trend import Grown, grown_types, growth, what_they_show
 from ..analysis.trim import Trim
 from ..base import optional_libraries
@@ -24,11 +23,12 @@ from ..base.model import HOLD, LEFT_OUT, REPLACED, Allocator, Statement, hold_ov
 from ..base.whole_file import write_whole
 from ..blocks.declared.container_rows import ContainerRow
 from ..blocks.declared.once_per_image import containers_in, waste_in
-from ..blocks.declared.waste_rows import WasteRow, in_memory
+from ..blocks.declared.waste_rows import WasteRow
 from ..blocks.graph.blocks import OwnerPages
-from ..blocks.graph.edges import build
+from ..blocks.graph.edges import Lumps, build
 from ..blocks.graph.leads import Owner
-from ..blocks.graph.leaks import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks, rows_of, with_guesses
+from ..blocks.graph.leak_rows import rows_of, with_guesses
+from ..blocks.graph.leaks import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks
 from ..blocks.graph.owners import JOINTLY, UNREACHED, OtherHolders, find_owners
 from ..blocks.graph.refs import ImageSearch
 from ..blocks.graph.returns import owned, returns
@@ -815,7 +815,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
     unreached: Sequence[int] = places_of(UNMARKED, marks)
     inside: Sequence[int] = places_of(POSSIBLE, marks)
     leaks: Optional[Leaks] = None
-    if unreached:
+    if unreached or next(build(search).stale.unused(), None) is not None:
         leaks = find_leaks(search, lost)
         unreached, inside = leaks.definite.blocks(), leaks.possible.blocks()
     nowhere, possible = blocks.bytes_of(unreached), blocks.bytes_of(inside)
@@ -824,7 +824,9 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
     owners = find_owners(search)
     named = [each for each in owners.holdings if each.owner.kind != UNREACHED][:ASKED]
     lost_blocks = len(unreached) if known else 0
-    lost_rows = _lost_rows(search, leaks) if leaks is not None and lost_blocks else ()
+    lost_rows = _lost_rows(search, leaks.definite) if leaks is not None and lost_blocks else ()
+    unused = leaks.unused if leaks is not None and not doubted else None
+    perhaps_rows = _lost_rows(search, unused, perhaps=True) if unused is not None else ()
     keepers = [
         figures.MainHolder(
             each.owner.kind,
@@ -861,6 +863,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
         in_turn=list(steps.in_turn()) if steps is not None else (),
         held_returns=steps.returns if steps is not None else 0,
         lost_rows=lost_rows,
+        perhaps_rows=perhaps_rows,
         returns=_returned(search) if asked and lost_blocks else None,
     )
 
@@ -939,11 +942,8 @@ def _owner(keeper: figures.MainHolder) -> Owner:
     return Owner(keeper.kind, keeper.name, keeper.tid, keeper.stale)
 
 
-def _lost_rows(search: ImageSearch, leaks: Leaks) -> Sequence[figures.Lost]:
-    rows = with_guesses(search, leaks.definite, rows_of(search, leaks.definite, "definite"))
-    lost, present, blocks = sorted(leaks.definite.blocks()), in_memory(search.session), search.blocks
-    in_all = None if present is None else covered(((blocks.starts[each], blocks.sizes[each]) for each in lost), present)
-    is_all = in_all == blocks.bytes_of(lost)
+def _lost_rows(search: ImageSearch, lost: Lumps, perhaps: bool = False) -> Sequence[figures.Lost]:
+    strength = "possible" if perhaps else "definite"
     return [
         figures.Lost(
             each.type,
@@ -951,10 +951,14 @@ def _lost_rows(search: ImageSearch, leaks: Leaks) -> Sequence[figures.Lost]:
             each.all_bytes,
             each.indirect_blocks,
             each.samples[0],
-            each.all_bytes if is_all else in_all if len(rows) == 1 else None,
+            each.resident,
             each.may_be,
+            reason=each.reason or "lost",
+            certain=each.certain,
+            cycle=each.cycle,
+            perhaps=perhaps,
         )
-        for each in rows
+        for each in with_guesses(search, lost, rows_of(search, lost, strength))
     ]
 
 

@@ -165,7 +165,7 @@ unsafe fn call(input: &mut Unstructured) -> Result<()> {
             }
             20 => arenascope_fill(&a.table(4), &b.table(4), small as i32),
             _ if graph.is_null() => arenascope_equal(&a.table(8), small, word, &mut given[0]),
-            14 => arenascope_graph_groups(&*graph, &a.table(4), small & 1, &control, into!(4)),
+            14 => arenascope_graph_groups(&*graph, &a.table(4), small & 1, &control, into!(6)),
             15 => {
                 let (leads, first) = (&a.table(16), &b.table(4));
                 let rest = (&c.table(4), &d.table(4), &e.table(1));

@@ -7,11 +7,12 @@ from typing import Callable, Optional
 
 from ...sources.debug_info_types import TypeFacts
 
-CONTAINER, VTABLE, EXACT, ARRAY, LISTED, LOCAL, RULE, WORDS, WEAK, FIELD = range(10)
+CONTAINER, VTABLE, EXACT, ARRAY, LISTED, LOCAL, RULE, WORDS, WEAK, ALIKE, FIELD = range(11)
 """How strong a claim is, the strongest first: a container that proved itself, an object's vtable, a pointer to a block
 of just that size, an array that its pointers prove, a list that leads from member to member, the same by a local
 variable, which may not be set yet, the same by a rule of the user's, what the block holds, all else that names a type,
-and a member that tells no type. What a claim leads to is never stronger than itself."""
+what others of the type hold as well, and a member that tells no type. What a claim leads to is never stronger than
+itself."""
 
 Facts = Callable[[int], TypeFacts]
 """Of a type by its number."""

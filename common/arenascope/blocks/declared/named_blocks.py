@@ -11,7 +11,7 @@ from ...engine import TracedBlocks, places_of
 from ...sources.debug_info_types import VariableFrame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks
-from .claims import LOCAL, RULE, WORDS
+from .claims import ALIKE, LOCAL, RULE, WORDS
 from .contents import Contents
 from .rules import Rule
 from .type_table import TypeTable
@@ -23,6 +23,7 @@ ELEMENT = "[#]"
 """At the end of a step: the block has an element of a container, or several from this one on."""
 HOW = "debug information"
 BY_WORDS = f"{HOW}, and what the blocks hold"
+BY_OTHERS = f"{HOW}, as others of the type hold the same"
 NONE = -1
 UNNUMBERED = (1 << 32) - 1
 NOBODY = -(1 << 31)
@@ -88,6 +89,8 @@ class NamedBlocks:
         """`types`: those that have numbers in `names`. If no block has a name all tables are empty."""
         self.blocks, self.types = blocks, types
         self.names: list[BlockName] = []
+        self.sure: list[int] = []
+        """How many blocks surely are what each of the names says."""
         self.steps: list[str] = []
         self.starts: Sequence[StartVariable] = ()
         self.main_thread: Optional[int] = None
@@ -118,6 +121,8 @@ class NamedBlocks:
         name = self.name_of(block)
         if name is None:
             return None
+        if self.level[block] == ALIKE:
+            return Kind(name.text, "declared", certain=False, how=BY_OTHERS)
         by_words = self.level[block] == WORDS or (self.level[block] <= RULE and name.form == "union")
         return Kind(name.text, "declared", certain=self.is_certain(block), how=BY_WORDS if by_words else HOW)
 
@@ -130,6 +135,10 @@ class NamedBlocks:
         if self.is_certain(block) or before is None or before.kind in WEAK:
             return True
         return name.form != "field" and not before.certain
+
+    def alike(self, block: int) -> Optional[int]:
+        """How many blocks surely are of the type that a block is called, if it is only as these are."""
+        return self.sure[self.name[block]] or None if self.level[block] == ALIKE else None
 
     def is_certain(self, block: int) -> bool:
         name = self.name_of(block)

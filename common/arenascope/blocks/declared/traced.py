@@ -162,6 +162,7 @@ def _read_names(answer: TypesAnswer, found: NamedBlocks, lines: Sequence[Rule]) 
         text, form, type, front = answer.string(), FORMS[answer.number()], answer.option(), answer.size()
         name = BlockName(text, form, type, front, words=bool(answer.number()))
         found.names.append(name._replace(label=answer.string()))
+        found.sure.append(answer.size())
     found.steps = [answer.string() for _ in range(answer.number())]
     for _ in range(answer.number()):
         name_of_type = answer.string()

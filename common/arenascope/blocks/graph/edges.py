@@ -5,12 +5,12 @@ from __future__ import annotations
 from array import array
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...engine import Buffer, EdgeTable, StaleRows
+from ...engine import Buffer, EdgeTable, Groups, StaleRows
 from ..recognise.postgres import ContextLinks
 from .blocks import DEEP, FLAGS, STALE, LiveBlocks, is_low_number
 from .refs import ImageSearch, Seed, root_pointers
 from .stale_rows import contexts_of, stale_words
-from .stale_words import COUNTS, NO_BLOCK, StaleEdges, StaleWords, number_of, why_text
+from .stale_words import COUNTS, MAY_HOLD, NO_BLOCK, StaleEdges, StaleWords, number_of, why_text
 
 FIRST = ContextLinks(0, 0, 0, 0)
 ROOT = -1
@@ -88,6 +88,12 @@ def lasting(graph: Graph, passing: bytes) -> Graph:
     return Graph(graph.blocks, graph.table.lasting(bytearray(passing)), graph.seeds, graph.stale)
 
 
+def without_unused_room(graph: Graph) -> Optional[Graph]:
+    """The graph without pointers that lie in room which containers do not use; None: there are none."""
+    unused = [*graph.stale.unused()]
+    return Graph(graph.blocks, graph.table.without(unused), graph.seeds, graph.stale) if unused else None
+
+
 def build(search: ImageSearch) -> Graph:
     """Reads all that counts, once."""
     if search.graph is None:
@@ -114,7 +120,7 @@ def _marked(seeds: Sequence[Seed], words: StaleWords, rows: StaleRows) -> tuple[
         why = words.why(each.address, NO_BLOCK) if low <= each.address < high else COUNTS
         if why != COUNTS:
             marked[at] = each._replace(edge=each.edge | STALE)
-            more.append((each.address, NO_BLOCK, marked[at].edge, why))
+            more.append((each.address, NO_BLOCK, marked[at].edge, why, MAY_HOLD))
     return marked, StaleEdges.of(rows, more)
 
 
@@ -165,11 +171,10 @@ class Lumps:
     """Some of them, in order of their heads. A program that leaks loses millions of blocks, most of them alone: these
     take four bytes each."""
 
-    def __init__(
-        self, heads: Sequence[int], leading: Sequence[int], ends: Sequence[int], others: Sequence[int]
-    ) -> None:
-        self.heads = heads
-        self._leading, self._ends, self._others = leading, ends, others
+    def __init__(self, found: Groups) -> None:
+        self.heads = found.heads
+        self._leading, self._ends, self._others = found.leading, found.ends, found.others
+        self._way_ends, self._ways = found.way_ends, found.ways
 
     def __len__(self) -> int:
         return len(self.heads)
@@ -181,10 +186,17 @@ class Lumps:
             yield Lump(head, self._others[begin:end])
             begin = end
 
+    def ways_round(self) -> Iterator[Sequence[int]]:
+        """Of each cycle the shortest way round from its head on; of a long one only its begin."""
+        begin = 0
+        for end in self._way_ends:
+            yield self._ways[begin:end]
+            begin = end
+
     def blocks(self) -> array[int]:
         return array("I", self.heads) + array("I", self._others)
 
 
 def lumps(graph: Graph, nodes: Buffer, starts_only: bool = False) -> Lumps:
     """Every node once; they are in order. With `starts_only` pointers to insides do not count."""
-    return Lumps(*graph.table.groups(nodes, starts_only))
+    return Lumps(graph.table.groups(nodes, starts_only))

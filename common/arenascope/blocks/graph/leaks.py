@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from functools import cache
-from itertools import chain, islice
-from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
+from itertools import chain
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.pins import SAMPLES
 from ...base.model import Kind, Statement
 from ...engine import ENCODINGS, places_of
 from ...session.resident import miscounted
 from ...session.session import Session
 from ..block_index import WEAK
-from ..declared.fitting_structs import fitting_structs
 from ..declared.once_per_image import declared_kinds
 from ..named_by_holders import of_libstdcxx
 from ..recognise.containers import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
 from .blocks import FLAGS, INSIDE, STALE, LiveBlocks
-from .edges import ROOT, Disguised, Graph, Lumps, SecondLook, build, lasting, lumps
+from .edges import ROOT, Disguised, Graph, Lumps, SecondLook, build, lasting, lumps, without_unused_room
 from .pointer_strength import strength_of
 from .refs import ALIKE, FAR, RELATIVE, ImageSearch, Seed
 from .roots import Roots
@@ -138,6 +135,8 @@ class Leaks(NamedTuple):
     definite: Lumps
     possible: Lumps
     """What only pointers to the inside lead to."""
+    unused: Optional[Lumps]
+    """What only room that containers do not use leads to; among the rest."""
     reached: BlockTally
     """The rest."""
     saved: Mapping[str, Sequence[int]]
@@ -170,7 +169,21 @@ def find_leaks(search: ImageSearch, lost: int) -> Leaks:
     by_stale_words = held_by_stale_words(graph)
     stale = BlockTally(len(by_stale_words), blocks.bytes_of(by_stale_words))
     doubted = doubts(search.session, search.roots, blocks, lost)
-    return Leaks(definite, possible, reached, saved, stale=stale, doubts=doubted)
+    unused = _held_by_unused_room(graph) if by_stale_words else None
+    return Leaks(definite, possible, unused, reached, saved, stale=stale, doubts=doubted)
+
+
+def _held_by_unused_room(graph: Graph) -> Optional[Lumps]:
+    """What is reached, and by no way that does not lead through the unused room of a container; None: there is no
+    such."""
+    rest = without_unused_room(graph)
+    if rest is None:
+        return None
+    marks = bytearray(len(graph.blocks))
+    seeds = [each.edge >> FLAGS for each in graph.seeds]
+    graph.mark(seeds, marks, POSSIBLE)
+    rest.mark(seeds, marks, DEFINITE)
+    return lumps(rest, places_of(POSSIBLE, marks))
 
 
 def held_by_stale_words(graph: Graph) -> Sequence[int]:
@@ -269,121 +282,23 @@ def _encoded(search: ImageSearch, suspects: Sequence[int]) -> Iterator[Disguised
             is_inside = each.is_inside
             seed = None if is_inside else Seed(roots.of[each.span], each.address, each.target << FLAGS)
             yield Disguised(ROOT, each.target, ENCODINGS[each.encoding], seed, inside=is_inside)
-        distances = Distances(search)
+        distances, gone = Distances(search), search.graph.stale.gone if search.graph is not None else {}
         for each in search.engine.encoded(asked, search.heap_spans, meter):
             encoding = ENCODINGS[each.encoding]
-            if each.source < 0 or each.source == each.target:
+            if each.source < 0 or each.source == each.target or each.address in gone:
                 continue
             if encoding != RELATIVE or distances.is_meant(each.source, each.address):
                 yield Disguised(each.source, each.target, encoding, inside=each.is_inside)
 
 
 MOST_TYPED = 20000
-"""Heads whose kind is asked for; of more than that the largest sizes must do."""
-
-
-class LeakRow(NamedTuple):
-    """All heads of one type."""
-
-    type: str
-    blocks: int
-    bytes: int
-    indirect_blocks: int
-    indirect_bytes: int
-    strength: str
-    samples: Sequence[int]
-    """What malloc returned for some of them."""
-    may_be: Sequence[str] = ()
-    """As in TypeRow."""
-
-    @property
-    def all_bytes(self) -> int:
-        return self.bytes + self.indirect_bytes
-
-
-class _Group:
-    """Those of one type so far."""
-
-    def __init__(self) -> None:
-        self.blocks = self.bytes = self.indirect_blocks = self.indirect_bytes = 0
-        self.samples: list[int] = []
-
-
-def rows_of(search: ImageSearch, lumps: Lumps, strength: str) -> list[LeakRow]:
-    """The largest first."""
-    blocks, heads = search.blocks, lumps.heads
-    types = types_of(search, heads[:MOST_TYPED])
-    groups: dict[str, _Group] = {}
-
-    def group_of(head: int) -> _Group:
-        kind = types.get(head)
-        name = kind.name if kind is not None else by_size(blocks.sizes[head])
-        return groups.get(name) or groups.setdefault(name, _Group())
-
-    for head in islice(heads, MOST_TYPED):
-        group = group_of(head)
-        group.blocks += 1
-        group.bytes += blocks.sizes[head]
-        if len(group.samples) < SAMPLES:
-            group.samples.append(blocks.starts[head])
-    for size, rest in _by_size(blocks, heads[MOST_TYPED:]).items():
-        group = group_of(rest.samples[0])
-        group.blocks += rest.number
-        group.bytes += size * rest.number
-        group.samples += [blocks.starts[each] for each in rest.samples[: SAMPLES - len(group.samples)]]
-    for head, others in lumps.hanging():
-        group = group_of(head)
-        group.indirect_blocks += len(others)
-        group.indirect_bytes += blocks.bytes_of(others)
-    rows = [
-        LeakRow(
-            name,
-            blocks=group.blocks,
-            bytes=group.bytes,
-            indirect_blocks=group.indirect_blocks,
-            indirect_bytes=group.indirect_bytes,
-            strength=strength,
-            samples=group.samples,
-        )
-        for name, group in groups.items()
-    ]
-    return sorted(rows, key=lambda each: (-each.all_bytes, each.type))
-
-
-def with_guesses(search: ImageSearch, lumps: Lumps, rows: Sequence[LeakRow]) -> list[LeakRow]:
-    """Of blocks of which nothing is known but their size, what they may be."""
-    unnamed = [each for each in rows if each.type == by_size(each.bytes // each.blocks)]
-    found = fitting_structs(search.session, unnamed, lumps.heads)
-    return [each._replace(may_be=found.get(each.samples[0], ())) for each in rows]
+"""So many blocks are asked for their kind; of others the size must do."""
 
 
 @cache
 def by_size(size: int) -> str:
     """What of nothing is known but how large it is."""
     return f"{size:,} bytes"
-
-
-class _OfSize(NamedTuple):
-    """Heads of one size."""
-
-    number: int
-    samples: list[int]
-    """The first of them."""
-
-
-def _by_size(blocks: LiveBlocks, heads: Sequence[int]) -> dict[int, _OfSize]:
-    """They may be millions: those of a size are counted without a look at each."""
-    sizes = array("Q", map(blocks.sizes.__getitem__, heads))
-    found = {size: _OfSize(number, []) for size, number in Counter(sizes).items()}
-    wanted = {size: min(each.number, SAMPLES) for size, each in found.items()}
-    for head, size in zip(heads, sizes):
-        if size in wanted:
-            found[size].samples.append(head)
-            if len(found[size].samples) == wanted[size]:
-                del wanted[size]
-                if not wanted:
-                    break
-    return found
 
 
 def types_of(search: ImageSearch, numbers: Sequence[int]) -> Mapping[int, Kind]:

@@ -21,7 +21,7 @@ from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from .blocks import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, LiveBlocks, edge_to
 from .refs import ImageSearch, Seed, root_pointers
 from .roots import Root
-from .stale_words import NO_BLOCK, PointerWords, StaleWords
+from .stale_words import MAY_HOLD, NEVER_HOLDS, NO_BLOCK, UNUSED, PointerWords, StaleWords
 from .stale_words import PointerWords as Words
 
 MOST_BYTES = 1 << 19
@@ -98,9 +98,10 @@ class _Types:
         if not is_array and facts.language in ("c++", "rust"):
             exact = not self._contents.nature(name.type).is_flexible
         beyond, begins = BEYOND if exact else None, name.front % facts.size if is_array else name.front
+        sure = UNUSED if exact and is_array else MAY_HOLD
         if is_array and not name.words and name.text.endswith(" body"):
             # a string's letters, and its room
-            return Words(TEXT, word, (), beyond=TEXT)
+            return Words(TEXT, word, (), beyond=TEXT, beyond_sure=sure)
         parts = self._parts(name.type)
         if parts is None:
             return None
@@ -108,9 +109,9 @@ class _Types:
         dead = [] if is_array and _is_raw(facts) else [each for each in parts if self._holds_no_pointer(each, samples)]
         if is_array and dead == parts and sum(each.size for each in parts) == facts.size:
             # numbers or letters alone: so is the room for more of them
-            return Words(NO_POINTER, word, (), beyond=beyond or NO_POINTER)
+            return Words(NO_POINTER, word, (), beyond=beyond or NO_POINTER, beyond_sure=sure)
         if is_array and (facts.size % word or _is_raw(facts)):
-            return Words(NO_POINTER, word, (0,), beyond=beyond) if exact else None
+            return Words(NO_POINTER, word, (0,), beyond=beyond, beyond_sure=sure) if exact else None
         excluded: set[int] = set()
         for each in dead:
             excluded.update(self._touched(each))
@@ -120,7 +121,8 @@ class _Types:
         if not excluded and beyond is None:
             return None
         offsets = [at for at in range(0, facts.size, word) if at not in excluded]
-        return Words(NO_POINTER, -(-facts.size // word) * word, offsets, begins=begins, beyond=beyond)
+        size = -(-facts.size // word) * word
+        return Words(NO_POINTER, size, offsets, begins=begins, beyond=beyond, beyond_sure=sure)
 
     def _touched(self, part: _Part) -> range:
         """The words that it has bytes of."""
@@ -446,6 +448,8 @@ def unused_entries(memory: Memory, machine: str, blocks: LiveBlocks, segment: in
         segment = previous
 
 
+TABLE = " table"
+"""At the end of the name of a hash table's block."""
 MOST_PLACES = 1 << 22
 """So many places of hash tables are looked at in all."""
 
@@ -455,7 +459,7 @@ def _free_slots(search: ImageSearch, table: StaleWords) -> None:
     if not ground_of(search.session).has_rust:
         return
     memory, blocks, left = search.session.memory, search.blocks, MOST_PLACES
-    met = set[int]()
+    met, named = set[int](), declared_in(search)
     for address, edge in _pointers_inside(search):
         found = table_in(memory.try_words(address, TABLE_WORDS) or (), 0)
         if found is None or found.control in met or found.places > left:
@@ -467,11 +471,16 @@ def _free_slots(search: ImageSearch, table: StaleWords) -> None:
         if control is None or not found.fills(block, control):
             continue
         met.add(found.control)
+        # what looks like a table may be something else, but not where types lead to one
+        is_table = (
+            named is not None and named.is_certain(number) and named.names[named.name[number]].text.endswith(TABLE)
+        )
+        sure = NEVER_HOLDS if is_table else MAY_HOLD
         word, at = memory.pointer_size, block.start
         for start, end in sorted(found.runs(block, control)):
-            table.exclude(-(-at // word) * word, (block.start + start) // word * word, "free-slot")
+            table.exclude(-(-at // word) * word, (block.start + start) // word * word, "free-slot", sure)
             at = block.start + end
-        table.exclude(-(-at // word) * word, block.end // word * word, "free-slot")
+        table.exclude(-(-at // word) * word, block.end // word * word, "free-slot", sure)
 
 
 def _pointers_inside(search: ImageSearch) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from typing import Iterator, NamedTuple, Optional, Sequence, Union
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.model import STALE as WHYS
 from ...engine import EngineImage, StaleRows
@@ -22,6 +22,11 @@ from ...sources.target import Span
 
 NO_BLOCK = -1
 """In place of a block's number: a root has the word."""
+MAY_HOLD, UNUSED, NEVER_HOLDS = range(3)
+"""How sure it is that an excluded word holds nothing. UNUSED: it lies in room that a container of the program's types
+does not use; NEVER_HOLDS: not even a program that writes past a container's end reads it, so that there is no edge."""
+SURE_SHIFT = 6
+"""Of a number in the engine's table: what is above these bits is one of them."""
 COUNTS = 0
 """Of a word: it may hold a pointer. Else 1 and more: the place in WHYS, and one."""
 
@@ -40,6 +45,8 @@ class PointerWords(NamedTuple):
     beyond: Optional[str] = None
     """What is said of words behind the part that is used; None: they may hold pointers, too (a struct and a tail of
     which nothing is known)."""
+    beyond_sure: int = MAY_HOLD
+    """MAY_HOLD or UNUSED: how sure that is."""
 
 
 class StaleWords:
@@ -50,10 +57,10 @@ class StaleWords:
         self._ranges: list[tuple[int, int, int]] = []
         self._is_told = True
 
-    def exclude(self, start: int, end: int, why: str) -> None:
+    def exclude(self, start: int, end: int, why: str, sure: int = MAY_HOLD) -> None:
         """No word of the range, which no other row may share words with, holds a pointer."""
         if start < end:
-            self._ranges.append((start, end, number_of(why)))
+            self._ranges.append((start, end, number_of(why) | sure << SURE_SHIFT))
             self._is_told = False
 
     def declare(
@@ -67,14 +74,15 @@ class StaleWords:
         for offset in layout.offsets:
             may[offset // self._word % words] = 1
         several = array("Q", () if used is None else (used,) if isinstance(used, int) else used)
-        why, beyond = number_of(layout.why), number_of(layout.beyond)
+        why, beyond = number_of(layout.why), number_of(layout.beyond) | layout.beyond_sure << SURE_SHIFT
         self._engine.declare(array("Q", starts), several, may, layout.begins, why, beyond)
 
     def why(self, address: int, block: int, odd: bool = False) -> int:
         """Of one word: COUNTS or why it does not. `block`: which one it lies in, or NO_BLOCK. `odd`: it may be a
         number, where no type says that it is a pointer."""
         self.tell()
-        return self._engine.why(address, block, number_of("low-number") if odd else COUNTS)
+        why = self._engine.why(address, block, number_of("low-number") if odd else COUNTS)
+        return why & (1 << SURE_SHIFT) - 1
 
     def tell(self) -> None:
         """Tells the engine of all ranges."""
@@ -101,6 +109,7 @@ class StaleEdges:
         sources: Sequence[int] = (),
         edges: Sequence[int] = (),
         whys: Sequence[int] = (),
+        sure: Sequence[int] = (),
     ) -> None:
         self.addresses = addresses
         """Where each word lies."""
@@ -109,21 +118,36 @@ class StaleEdges:
         self.edges = edges
         self.whys = whys
         """Places in WHYS, and one."""
+        self.sure = sure
+        """How sure that is."""
+        self.gone: Mapping[int, int] = {}
+        """By the address of a word that never holds anything: why. There is no edge from it."""
 
     @classmethod
-    def of(cls, rows: StaleRows, more: Sequence[tuple[int, int, int, int]]) -> StaleEdges:
+    def of(cls, rows: StaleRows, more: Sequence[tuple[int, int, int, int, int]]) -> StaleEdges:
         """Those of blocks, which are in order, and those of roots."""
-        if not more:
+        is_plain = NEVER_HOLDS not in array("I", rows.sure)
+        if not more and is_plain:
             return cls(*rows)
-        every = sorted([*zip(*rows), *more])
-        return cls(*(array(code, column) for code, column in zip("QqIB", zip(*every))))
+        every = sorted([*(row for row in zip(*rows) if row[-1] != NEVER_HOLDS), *more])
+        found = cls(*(array(code, column) for code, column in zip("QqIBB", zip(*every))))
+        if not is_plain:
+            found.gone = {row[0]: row[3] for row in zip(*rows) if row[-1] == NEVER_HOLDS}
+        return found
+
+    def unused(self) -> Iterator[tuple[int, int]]:
+        """The edges (block, edge) from room that containers do not use."""
+        if UNUSED in array("I", self.sure):
+            for source, edge, sure in zip(self.sources, self.edges, self.sure):
+                if sure == UNUSED and source != NO_BLOCK:
+                    yield source, edge
 
     def __len__(self) -> int:
         return len(self.addresses)
 
     def why(self, address: int) -> int:
         at = bisect_left(self.addresses, address)
-        return self.whys[at] if at < len(self) and self.addresses[at] == address else COUNTS
+        return self.whys[at] if at < len(self) and self.addresses[at] == address else self.gone.get(address, COUNTS)
 
 
 def why_text(why: int) -> Optional[str]:

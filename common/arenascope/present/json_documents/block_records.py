@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Annotated, Optional, Sequence, Union
 
 from ...analysis.chunks import WITH_TOP
-from ...base.model import CONTAINER_FORMS, KINDS, MEMBER_FORMS, ROOT_KINDS, STALE, WASTE_REASONS
+from ...base.model import CONTAINER_FORMS, KINDS, LOST_REASONS, MEMBER_FORMS, ROOT_KINDS, STALE, WASTE_REASONS
 from .arena_records import ArenaOrNone, Index
 from .record import JUDGEMENT, Address, ChunkTally, Document, Identity, Record, Size, Spool, StatementRecord
 
@@ -225,21 +225,35 @@ class BlockSum(Record):
 
 
 class Leak(Record):
-    """All lost blocks of one type."""
+    """All lost blocks of one type that are lost in one way."""
 
     type: str
     """What they are."""
+    certain: bool
+    """Whether that is certain."""
+    alike: Optional[Size]
+    """They are called so as they hold what so many blocks hold that surely are of the type: a guess; null: that is not
+    why."""
+    reason: Annotated[Optional[str], ("enum", LOST_REASONS)]
+    """cycle: they lead to each other, and count their owners; null: only pointers to insides lead to them."""
+    cycle: Sequence[str]
+    """Of blocks that lead to each other: the members that lead from one to the next, until it is round; else empty."""
     may_be: Annotated[Sequence[str], MAY_BE]
     blocks: Size
     """How many nothing leads to; a cycle counts as one."""
     bytes: Size
     """Their bytes."""
     indirect_blocks: Size
-    """How many blocks only these lead to."""
+    """How many blocks only these lead to; of a cycle the others as well."""
     indirect_bytes: Size
     """Their bytes."""
+    all_bytes: Size
+    """Of both."""
+    resident_bytes: Optional[Size]
+    """What of that is in memory; null: not known."""
     strength: Annotated[str, ("enum", STRENGTHS)]
-    """possible: only pointers to insides lead to it, or epoll may, which this image lacks."""
+    """possible: only pointers to insides lead to it, or words in unused room of containers, or epoll may, which this
+    image lacks."""
     samples: Sequence[Address]
     """What malloc returned for some of them."""
 
@@ -267,6 +281,8 @@ class LeaksDocument(Document, command="leaks"):
 
     leaks: Sequence[Leak]
     """What is lost, by what it is."""
+    perhaps: Sequence[Leak]
+    """What only words in room that containers do not use lead to, as debug information tells; part of what is stale."""
     reached: BlockSum
     """What roots lead to."""
     unknown: BlockSum

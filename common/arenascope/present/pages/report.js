@@ -258,7 +258,8 @@ function leaks() {
   if (!box) return;
   if (lost.unknown.blocks) box.append(says("No pointer was found to ", said("leaks/unknown/bytes"), " in ", said("leaks/unknown/blocks", number), " blocks, but this image lacks something that may hold one: whether they are lost is not known."));
   if (!lost.leaks.length) { if (!lost.unknown.blocks) box.append(says("Nothing is lost: roots lead to all ", said("leaks/reached/blocks", number), " blocks, ", said("leaks/reached/bytes"), ".")); return; }
-  table(box, "leaks/leaks", [["type", (row) => short(row.type), null, { ...LEFT, by: (row) => short(row.type) }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["lost with them", "indirect_blocks", number, { hint: "blocks that only these lead to" }], ["their bytes", "indirect_bytes", size],
+  const type = (row) => short(row.type) + (row.certain ? "" : " ?"), cycle = (row) => row.cycle.join(" → ");
+  table(box, "leaks/leaks", [["type", type, null, { ...LEFT, by: type }], ["blocks", "blocks", number], ["bytes", "bytes", size], ["lost with them", "indirect_blocks", number, { hint: "blocks that only these lead to" }], ["their bytes", "indirect_bytes", size], ["cycle", cycle, null, { ...LEFT, by: cycle, hint: "the members that lead from one block to the next, until it is round" }],
     ["lost", (row) => row.strength === "definite" ? "for certain" : "perhaps", null, { by: (row) => row.strength }], ["one of them", (row) => row.samples[0] ?? "", null, MONO]]);
 }
 

@@ -60,7 +60,8 @@ class ReportFinding(NamedTuple):
 
 def find_all(waste: Sequence[WasteRow], facts: Facts, live: int) -> list[ReportFinding]:
     """The largest first. `live`: bytes of all blocks."""
-    found = [*map(_of_waste, waste), *map(_of_lost, facts.held.lost_rows if facts.held else ()), *_pinned(facts)]
+    lost = [*facts.held.lost_rows, *facts.held.perhaps_rows] if facts.held else []
+    found = [*map(_of_waste, waste), *map(_of_lost, lost), *_pinned(facts)]
     found = [each for each in found if each.bytes * IN_DOCUMENTS >= live]
     return sorted(found, key=lambda each: -each.bytes)
 
@@ -95,7 +96,7 @@ def _of_lost(row: Lost) -> ReportFinding:
         row.reason,
         None,
         row.type,
-        certain=row.certain,
+        certain=row.certain and not row.perhaps,
         number=row.blocks,
         bytes=row.bytes,
         resident=row.resident,
@@ -137,13 +138,17 @@ def sentence(style: Style, each: ReportFinding, live: int) -> str:
         more = f", with {count(below, 'block')} that only {only} to" if below else ""
         is_lost = "is" if each.number == 1 else "are"
         part = share(each.bytes, live)
+        guessed = "" if each.lost.certain else GUESS
         if each.reason == "cycle":
             way = f" ({' → '.join((*each.lost.cycle, '…'))})" if each.lost.cycle else ""
-            cycles = f"{count(each.number, 'cycle')} of {type_words(each.type or '')}{'' if each.certain else GUESS}"
-            nothing = f"nothing else leads to {'it' if each.number == 1 else 'them'}"
+            cycles = f"{count(each.number, 'cycle')} of {type_words(each.type or '')}{guessed}"
+            what = "nothing but unused room of containers" if each.lost.perhaps else "nothing else"
+            nothing = f"{what} leads to {'it' if each.number == 1 else 'them'}"
             return f"{cycles}{way}: {nothing}, {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
+        kind = f"{count(each.number, 'block')} of {type_words(each.type or '')}{guessed}"
         guess = f" (they may be {each.lost.may_be[0]})" if each.lost.may_be else ""
-        return f"{kind}{guess} {is_lost} lost{more}: {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
+        surely = "perhaps lost" if each.lost.perhaps else "lost"
+        return f"{kind}{guess} {is_lost} {surely}{more}: {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
     own = style.size(each.pinned.by if each.pinned is not None else None)
     stand, keep = ("stands", "keeps") if each.number == 1 else ("stand", "keep")
     return f"{kind} ({own}) {stand} between free ones and {keep} {style.size(each.bytes)} of free memory in the heap"

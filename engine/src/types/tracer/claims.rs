@@ -28,6 +28,8 @@ pub enum Strength {
     Words,
     /// All else that names a type.
     Weak,
+    /// What others of the type hold, where nothing that leads to it tells a type.
+    Alike,
     /// A member that tells no type.
     Field,
 }

@@ -222,20 +222,24 @@ pub unsafe extern "C" fn arenascope_traced_tables(traced: &Traced, to: &mut [Tab
     })
 }
 
-/// Names, each its text, form, type or NONE, front, whether it leads on, label (see `BlockName`); steps; containers that
+/// Names, each its text, form, type or NONE, front, whether it leads on, label (see `BlockName`), of how many blocks it is
+/// sure; steps; containers that
 /// did not prove themselves, by type; how many blocks each line of the rules says something wrong of; enclosing structs'
 /// blocks; types that containers made up, each with its number, its facts, and its key if it has one; numbers of types that were
 /// met.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Given; 2]) -> i32 {
     answered(to, |answer| {
-        answer.list(&traced.names, |answer, name| {
+        let sure = traced.named.sure(traced.names.len())?;
+        let names: Vec<_> = traced.names.iter().zip(sure).collect();
+        answer.list(&names, |answer, (name, sure)| {
             answer.string(&name.text)?;
             answer.number(name.form as i64)?;
             answer.option(name.of.map(i64::from))?;
             answer.number(name.front as i64)?;
             answer.number(i64::from(name.words))?;
-            answer.string(&name.label)
+            answer.string(&name.label)?;
+            answer.number(*sure as i64)
         })?;
         answer.list(&traced.steps, |answer, step| answer.string(step))?;
         let damaged: Vec<_> = traced.damaged.iter().collect();
@@ -286,6 +290,32 @@ pub unsafe extern "C" fn arenascope_traced_fitting(
             found.extend([agreeing, proven]);
         }
         *to = Given::of(found);
+        Ok(())
+    })
+}
+
+/// By which step a block leads to another, "" where types do not tell: of each two of `pairs`, which are blocks' numbers of
+/// 32 bits.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_traced_steps(
+    engine: &Engine,
+    program: &Program,
+    traced: &Traced,
+    pairs: &Table,
+    to: &mut [Given; 2],
+) -> i32 {
+    answered(to, |answer| {
+        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
+        let Ground { malloc, mapped, alone, modules: spans } = &traced.ground;
+        let memory = Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
+        let control = Control::default();
+        let mut tracer = Tracer::new(&memory, traced.layouts.clone(), spans, Rc::default(), &control)?;
+        for pair in pairs.of::<u32>().chunks_exact(2) {
+            let Named { name, elements, .. } = &traced.named;
+            let told = name.get(pair[0] as usize).and_then(|name| traced.names.get(*name as usize));
+            let elements = elements.get(pair[0] as usize).copied().unwrap_or(0);
+            answer.string(&tracer.step_between(told, elements, pair[0], pair[1])?)?;
+        }
         Ok(())
     })
 }

@@ -61,6 +61,11 @@ impl Malloc {
         Malloc { word, mask, least: (4 * word + mask) & !mask, spare: page + 4 * word }
     }
 
+    /// What sizes of chunks are multiples of.
+    pub fn align(&self) -> u64 {
+        self.mask + 1
+    }
+
     /// The chunk that malloc takes for so many bytes, if it can split one off.
     #[inline]
     pub fn chunk_for(&self, size: u64) -> u64 {

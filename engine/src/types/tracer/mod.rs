@@ -1,5 +1,6 @@
 //! Follows the pointers of typed variables from block to block, and names what they lead to.
 
+mod alike;
 pub mod claims;
 pub mod containers;
 mod counted;

@@ -453,6 +453,22 @@ pub struct Claimed {
     pub plain: bool,
 }
 
+impl Claimed {
+    /// What a block is to which nothing leads that tells it.
+    pub fn of(block: u32, name: u32) -> Claimed {
+        Claimed {
+            block,
+            name,
+            elements: 0,
+            parent: NOBODY,
+            number: UNNUMBERED,
+            step: 0,
+            level: Strength::Vtable,
+            plain: false,
+        }
+    }
+}
+
 /// What proves a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proof {

@@ -153,7 +153,7 @@ impl<'a> Objects<'a> {
         Ok(())
     }
 
-    fn step(&mut self) -> Result<()> {
+    pub(super) fn step(&mut self) -> Result<()> {
         self.left -= 1;
         if self.left == 0 {
             self.left = PACE;

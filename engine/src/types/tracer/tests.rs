@@ -1480,3 +1480,86 @@ fn rules_tell_arrays_members_and_objects_with_more_behind_them() {
     assert_eq!((found.text(more), found.is_certain(more), found.sure(alone)), ("value and a tail", false, ""));
     assert_eq!(found.contradicted, [0, 1, 1]);
 }
+
+const DONE: u64 = DATA + 0x8000;
+
+/// Requests, each with a header and a target; a variable leads to the first so many.
+fn requests(program: &mut Program, held: usize, others: usize) -> Vec<u64> {
+    let types = &program.types;
+    let header = types.structure("header", 24, &[]);
+    types
+        .set(header, &[("next", 0, types.to(header)), ("value", 8, types.to(program.char)), ("kind", 16, program.int)]);
+    let function = types.to(types.number("", Form::Function, 0));
+    let fields = [("headers", 0, types.to(header)), ("target", 8, types.to(program.char)), ("id", 16, program.long)];
+    let request = types.structure("request", 40, &[fields[0], fields[1], fields[2], ("done", 24, function)]);
+    let array = types.array(types.to(request), Some(held as u64));
+    program.heap.symbols.insert(DONE, "done");
+    let mut made = Vec::new();
+    for id in 0..(held + others) as u64 {
+        let (text, target) = (program.malloc(24, &[]), program.malloc(32, &[]));
+        program.heap.put_bytes(text, b"agent/1 (like others)");
+        program.heap.put_bytes(target, b"/items/1234?page=17&all");
+        let header = program.malloc(24, &[0, text, id % 3]);
+        made.push(program.malloc(40, &[header, target, id, DONE]));
+    }
+    program.variable("recent", array, &made[..held]);
+    made
+}
+
+#[test]
+fn what_nothing_leads_to_is_called_as_others_that_hold_the_same() {
+    let mut program = Program::new();
+    let made = requests(&mut program, 5, 3);
+    let found = program.trace();
+    for (number, block) in made.into_iter().enumerate() {
+        let header = program.look(|memory, _| memory.word(block).unwrap());
+        let levels = [block, header].map(|each| found.level[found.block(each)] == Strength::Alike as u8);
+        assert_eq!((found.text(block), found.text(header)), ("request", "header"));
+        assert_eq!((found.is_certain(block), levels), (number < 5, [number >= 5; 2]));
+    }
+}
+
+#[test]
+fn what_is_otherwise_than_others_is_not_called_so() {
+    // a pointer in place of a number, another function, what is no pointer, nothing, a block that is no header
+    for (offset, words) in [
+        (16, vec![None]),
+        (24, vec![Some(DONE + 16)]),
+        (8, vec![Some(GARBAGE)]),
+        (0, vec![Some(0); 2]),
+        (0, vec![None]),
+    ] {
+        let mut program = Program::new();
+        let made = requests(&mut program, 5, 1);
+        let other = program.malloc(200, &[]);
+        let words: Vec<u64> = words.into_iter().map(|word| word.unwrap_or(other)).collect();
+        program.heap.put(made[5] + offset, &words);
+        assert_eq!(program.trace().text(made[5]), "", "{offset}: {words:x?}");
+    }
+}
+
+#[test]
+fn where_two_structs_do_as_well_none_counts() {
+    for (size, text) in [(40, ""), (56, "request")] {
+        let mut program = Program::new();
+        let made = requests(&mut program, 5, 1);
+        let text_pointer = program.types.to(program.char);
+        let fields = [("one", 0, text_pointer), ("two", 8, text_pointer), ("number", 16, program.long)];
+        program.types.structure("reply", size, &fields);
+        assert_eq!(program.trace().text(made[5]), text);
+    }
+}
+
+#[test]
+fn few_others_prove_little() {
+    for (held, text) in [(0, ""), (1, "request")] {
+        let mut program = Program::new();
+        let made = requests(&mut program, held, 2);
+        assert_eq!(program.trace().text(made[held]), text);
+        // with one pointer less
+        let mut program = Program::new();
+        let made = requests(&mut program, held, 1);
+        program.heap.put(made[held] + 8, &[0]);
+        assert_eq!(program.trace().text(made[held]), "");
+    }
+}

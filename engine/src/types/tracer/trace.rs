@@ -14,15 +14,16 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use super::claims::Strength;
+use super::containers::forms::places;
 use super::layouts::{FlatType, Layouts, TypeTable, Vtables};
 use super::lists::Enclosing;
 use super::lost;
 use super::memory::Memory;
-use super::names::{At, BlockName, Claimed, NameForm, Proof, CONTESTED, NOBODY, NONE, NO_LEVEL, UNNUMBERED};
+use super::names::{At, BlockName, Claimed, NameForm, Proof, CONTESTED, NOBODY, NONE, NO_LEVEL};
 use super::objects::{Interior, Objects};
 use super::rules::Rules;
 use crate::contents;
-use crate::failure::{filled, push, Control, Result};
+use crate::failure::{filled, push, Control, Failure, Result};
 use crate::image::Span;
 use crate::types::facts::{Language, TypeId};
 
@@ -100,6 +101,19 @@ impl Named {
         self.step[block] = claimed.step;
         self.number[block] = claimed.number;
         self.elements[block] = claimed.elements;
+    }
+
+    /// Of each of so many names, how many blocks it is sure of.
+    pub fn sure(&self, names: usize) -> Result<Vec<u64>> {
+        let mut counts = filled(names, 0)?;
+        for (name, level) in self.name.iter().zip(&self.level) {
+            if *level <= Strength::Rule as u8 {
+                if let Some(count) = counts.get_mut(*name as usize) {
+                    *count += 1;
+                }
+            }
+        }
+        Ok(counts)
     }
 
     fn forget(&mut self, block: u32) {
@@ -216,6 +230,10 @@ impl<'a> Tracer<'a> {
         self.named.enclosing.dedup();
         self.drop_what_was_contested()?;
         self.doubt_what_may_be_more()?;
+        if self.name_by_others()? {
+            self.settle(LEVELS)?;
+            self.drop_what_was_contested()?;
+        }
         self.tell_contents()
     }
 
@@ -239,9 +257,16 @@ impl<'a> Tracer<'a> {
         self.push(&claims)?;
         self.drain(LEVELS)?;
         // what no container has told
+        let told = self.told_by_containers()?;
         for claimed in hiding {
             if self.named.level[claimed.block as usize] > Strength::Rule as u8 {
-                self.left[Strength::Vtable as usize].push(claimed)?;
+                let BlockName { text, of, .. } = &self.objects.names.names[claimed.name as usize];
+                let same = told.get(text).copied().flatten();
+                let name = match (same, *of) {
+                    (Some(same), Some(of)) if self.has_object(of, claimed.block)? => same,
+                    _ => claimed.name,
+                };
+                self.left[Strength::Vtable as usize].push(Claimed { name, ..claimed })?;
             }
         }
         self.settle(LEVELS)?;
@@ -329,7 +354,7 @@ impl<'a> Tracer<'a> {
             if !found.is_sure && !self.objects.is_proven(found.of, self.memory.start(block), Proof::Any)? {
                 continue;
             }
-            let level = if found.is_sure { each.claimed.level.max(Strength::Listed) } else { Strength::Weak };
+            let level = each.claimed.level.max(if found.is_sure { Strength::Listed } else { Strength::Weak });
             (self.named.level[block as usize], self.named.name[block as usize]) = (NO_LEVEL, NONE);
             self.left[level as usize].push(Claimed { name, level, ..each.claimed })?;
             if found.is_sure {
@@ -379,20 +404,30 @@ impl<'a> Tracer<'a> {
             let Some(class) = self.objects.vtables.class_of(self.memory, each.first, None)? else { continue };
             if class.top == 0 && self.memory.fits_about(each.block, class.size) {
                 let name = self.objects.names.object(class.of)?;
-                let claimed = Claimed {
-                    block: each.block,
-                    name,
-                    elements: 0,
-                    parent: NOBODY,
-                    number: UNNUMBERED,
-                    step: 0,
-                    level: Strength::Vtable,
-                    plain: false,
-                };
+                let claimed = Claimed::of(each.block, name);
                 push(if class.hides_object { &mut hiding } else { &mut begun }, claimed)?;
             }
         }
         Ok((begun, hiding))
+    }
+
+    /// Whether somebody still owns the object in libstdc++'s control block.
+    fn has_object(&self, of: TypeId, block: u32) -> Result<bool> {
+        let Some([owners]) = places(&self.types, of, "", "_M_use_count")? else { return Ok(false) };
+        let owners = self.memory.number(self.memory.start(block).wrapping_add(owners), 4);
+        Ok(owners.is_some_and(|owners| owners > 0))
+    }
+
+    /// By text the names of what containers made up; None: of several.
+    fn told_by_containers(&self) -> Result<HashMap<Rc<str>, Option<u32>>> {
+        let mut found: HashMap<Rc<str>, Option<u32>> = HashMap::new();
+        for (number, name) in (0..).zip(&self.objects.names.names) {
+            if name.form == NameForm::Object && name.of.is_some_and(|of| of < 0) {
+                found.try_reserve(1)?;
+                found.entry(name.text.clone()).and_modify(|known| *known = None).or_insert(Some(number));
+            }
+        }
+        Ok(found)
     }
 
     fn push(&mut self, claims: &[Claimed]) -> Result<()> {
@@ -483,6 +518,9 @@ impl<'a> Tracer<'a> {
             let from = found.len();
             let Some(look) = self.look(claimed.name)? else { continue };
             let bad = self.look_at(claimed, &look, &mut found)?;
+            if claimed.level == Strength::Alike {
+                found[from..].iter_mut().for_each(|each| each.level = each.level.max(Strength::Alike));
+            }
             let is_wrong = || bad > found[from..].iter().filter(|each| each.level <= Strength::Listed).count() as u64;
             if claimed.plain && bad > 0 && is_wrong() {
                 found.truncate(from);
@@ -525,6 +563,28 @@ impl<'a> Tracer<'a> {
         let bad = self.objects.scan(&look.layout, place, &at, 0, found)?;
         self.objects.flexible_elements(&look.layout, place, &at, found)?;
         Ok(bad)
+    }
+
+    /// The step by which a block of a name leads to another; "" where its words do not claim the other.
+    pub(super) fn step_between(
+        &mut self,
+        name: Option<&BlockName>,
+        elements: u32,
+        block: u32,
+        to: u32,
+    ) -> Result<Rc<str>> {
+        let mut found = Vec::new();
+        if let Some((name, of)) = name.filter(|name| name.words).and_then(|name| Some((name, name.of?))) {
+            if block as usize >= self.memory.blocks.len() {
+                return Err(Failure::BadInput);
+            }
+            let is_array = name.form == NameForm::Array;
+            let look = Look { layout: self.layouts.of(of)?, label: 0, front: name.front, is_array };
+            let claimed = Claimed { elements, level: Strength::Exact, ..Claimed::of(block, NONE) };
+            self.look_at(&claimed, &look, &mut found)?;
+        }
+        let step = found.iter().find(|claimed| claimed.block == to).map_or(0, |claimed| claimed.step);
+        Ok(self.objects.names.steps.all[step as usize].clone())
     }
 
     /// None: blocks of that name lead nowhere.
