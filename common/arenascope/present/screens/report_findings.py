@@ -193,7 +193,9 @@ def until_text(style: Style, said: Statement) -> str:
     resident = said.figures["resident_bytes"]
     size = style.size(int((said.figures["bytes"] if resident is None else resident) or 0))
     if said.id == "plan-for-it":
-        return f"until then no setting helps: plan for {size} more; what is rarely used of it can be swapped out"
+        return (
+            f"until then no setting helps, as it comes with the data; what is rarely used of {size} can be swapped out"
+        )
     if said.id == "trim-until-then":
         return f"until then malloc_trim(0) now and then: it returns {size} now"
     return f"until then a restart brings back {size}, and watching tells when the next one is due"
