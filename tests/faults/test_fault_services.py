@@ -56,6 +56,7 @@ SAID = {
     "samples": {"report": "nbr", "waste": "nbr"},
     "scene": {"leaks": "nbr", "report": "nbr"},
     "scheduler": {"report": "nbr", "waste": "nbr"},
+    "symbols": {"report": "nbr", "waste": "nbr"},
     "telemetry": {"report": "nbr", "waste": "nbr"},
     "thumbnails": {"containers": "nb", "report": "nbr", "types": "nb", "waste": "nbr"},
     "timers": {"report": "nbr"},
