@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
@@ -20,7 +20,7 @@ from debian_source import downloaded, unpack
 from lifetimes import dies_with_us
 from looks import ROOT, give_up
 from running import await_stop
-from sites import LIBRARY, Expected, Frame, is_librarys_own, judged, line_of, sited_blocks
+from sites import LIBRARY, OR, Expected, Frame, is_librarys_own, judged, line_of, sited_blocks
 from subjects import await_parked
 
 BUILT = ROOT / "fixtures" / "build" / "real"
@@ -30,8 +30,10 @@ AT_WORK = 4
 
 
 IN_CXX = (".cc", ".h")
+LIBRARYS, IN_LIBRARY = "/usr/include/c++/", re.compile(r"\bstd::|\b__gnu_cxx::|^make_unique<")
 NEW = re.compile(r"\bnew (?P<type>(?:unsigned )?\w+(?:::\w+)*)(?P<sign>[(\[{])")
-BUILT_IN = ("char", "unsigned char", "int")
+LINES_OF_ONE = 4
+"""A statement has more of them, but its arguments seldom."""
 
 
 class RealProgram(NamedTuple):
@@ -45,6 +47,8 @@ class RealProgram(NamedTuple):
     """Whether it has come to where it waits."""
     remarks: Mapping[str, str]
     """By function, what it makes: as fixtures say it in their source."""
+    scopes: Sequence[str] = ("",)
+    """The namespaces of its types."""
 
     def built(self) -> Path:
         """Built once: it stays where fixtures are built."""
@@ -111,12 +115,19 @@ class Standing:
         judgements: dict[int, Expected] = {}
         for address, block in sited_blocks(self.log, self.pid, self.program).items():
             if not block.foreign and not is_librarys_own(block.calls):
-                site = judgements.setdefault(id(block.calls), judged(block.calls, self._told))
+                site = judgements.setdefault(id(block.calls), self._judged(block.calls))
                 found[address] = site._replace(size=block.size, site=site.site or " < ".join(map(str, block.calls[:3])))
         return found
 
+    def _judged(self, calls: Sequence[Frame]) -> Expected:
+        found = judged(calls, self._told)
+        first = next((each for each in calls if not each.function.startswith("operator new")), None)
+        # of an inlined function of the library's addr2line may have no name but that of who called it
+        is_nameless = first is not None and first.file.startswith(LIBRARYS) and not IN_LIBRARY.search(first.name)
+        return found._replace(type="") if is_nameless else found
+
     def _told(self, frame: Frame) -> str:
-        return self.real.remarks.get(frame.name) or by_its_line(frame)
+        return self.real.remarks.get(frame.name) or by_its_line(frame, self.real.scopes)
 
     def end(self) -> None:
         # ninja ends its commands
@@ -131,14 +142,18 @@ class Standing:
             self.process.stdin.close()
 
 
-def by_its_line(frame: Frame) -> str:
-    """What a line of C++ makes of a type that it names."""
-    found = NEW.search(line_of(Path(frame.file), frame.line)) if frame.file.endswith(IN_CXX) else None
-    if found is None:
+def by_its_line(frame: Frame, scopes: Sequence[str]) -> str:
+    """What a statement of C++ makes of a type that it names, which is in one of these namespaces."""
+    if not (frame.file.endswith(IN_CXX) and frame.file.startswith(str(BUILT))):
         return ""
-    kind, namespace = found["type"], frame.name.partition("::")[0]
-    scope = "" if "::" in kind or kind in BUILT_IN or "::" not in frame.name else f"{namespace}::"
-    return f"// block: {scope}{kind}{'[]' * (found['sign'] == '[')}"
+    found = list[re.Match[str]]()
+    for number in range(frame.line, max(0, frame.line - LINES_OF_ONE), -1):
+        line = line_of(Path(frame.file), number)
+        if number < frame.line and line.rstrip().endswith((";", "{", "}")):
+            break
+        found += NEW.finditer(line)
+    kinds = OR.join(scope + each["type"] for each in found for scope in scopes)
+    return f"// block: {kinds}{'[]' * all(each['sign'] == '[' for each in found)}" if found else ""
 
 
 # Lua
@@ -364,6 +379,7 @@ WITHOUT = (
 )
 """Libraries that it can do without, so that it is built alike wherever it is built."""
 WAITING, AT_A_SERVER, TORRENTS, COOKIES = 2000, 10, 40, 500
+ESTABLISHED = "01"
 
 
 def aria2_build(source: Path, program: Path) -> Iterator[Sequence[object]]:
@@ -420,7 +436,7 @@ def aria2_files(folder: Path) -> Sequence[str]:
     cookies = (f"host{i % 60}.example\tTRUE\t/{i}\tFALSE\t4000000000\tname{i}\tvalue {i}\n" for i in range(COOKIES))
     (folder / "cookies").write_text("".join(cookies))
     options = {
-        "conf-path": "/dev/null",
+        "no-conf": "true",
         "dir": folder,
         "input-file": folder / "list",
         "load-cookies": folder / "cookies",
@@ -435,16 +451,13 @@ def aria2_files(folder: Path) -> Sequence[str]:
     return [f"--{key}={value}" for key, value in options.items()]
 
 
-def aria2_waits(pid: int, output: Path) -> bool:
+def aria2_waits(_pid: int, _output: Path) -> bool:
     """It has asked for all that it may ask for at once."""
-    inodes = set()
-    for each in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):
-            inodes.add(os.readlink(each).removeprefix("socket:[").removesuffix("]"))
-    port = f":{silent().getsockname()[1]:04X}"
-    rows = map(str.split, Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:])
-    connected = [row for row in rows if row[2].endswith(port) and row[3] == "01" and row[9] in inodes]
-    return len(connected) >= AT_A_SERVER
+    silent_port = f":{silent().getsockname()[1]:04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+    return sum(row[2].endswith(silent_port) and row[3] == ESTABLISHED for row in rows[1:]) >= AT_A_SERVER
 
 
-ARIA2 = RealProgram("aria2", aria2_build, aria2_files, aria2_waits, {})
+ARIA2 = RealProgram(
+    "aria2", aria2_build, aria2_files, aria2_waits, {}, ("", "aria2::", "aria2::(anonymous namespace)::")
+)

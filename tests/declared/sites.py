@@ -395,7 +395,8 @@ def from_library(frame: Frame) -> Optional[ByLibrary]:
         pointer = template(name[counted.end() :])
         if pointer is not None and len(pointer.arguments) == 1 and pointer.arguments[0].endswith("*"):
             return ByLibrary(f"std::_Sp_counted_ptr<{pointer.arguments[0]}, (__gnu_cxx::_Lock_policy)2>", False)
-    made = re.search(r"\bstd::make_unique<", name)
+    # of what has no name outside of its file, inlined functions have none but their own
+    made = re.search(r"(?:\bstd::|^)make_unique<", name)
     if made:
         what = template(name[made.start() :])
         if what is not None:
@@ -574,7 +575,14 @@ def judged_by_one(name: str, expected: Expected, size: Optional[int]) -> str:
     if expected.container == FUNCTION and re.fullmatch(r"std::function<.*> body", name):
         # no caller told what its arguments are
         return "type"
-    buckets = canonical(expected.type) == BUCKETS and re.fullmatch(r"std::(?:__1::)?unordered_\w+<.*> buckets", name)
+    kind = canonical(expected.type)
+    map_of = (
+        template(canonical(name.removesuffix(" map"))) if name.endswith(" map") and not expected.container else None
+    )
+    if map_of is not None and map_of.head == "std::deque" and expected.array and kind == f"{map_of.arguments[0]}*":
+        # no caller told whose
+        return "type"
+    buckets = kind == BUCKETS and re.fullmatch(r"std::(?:__1::)?unordered_\w+<.*> buckets", name)
     if buckets and not expected.container:
         # no caller told whose
         return "type"
@@ -598,7 +606,9 @@ def names_of(expected: Expected, size: Optional[int]) -> Iterator[str]:
     kind = canonical(expected.type)
     node = template(kind)
     # GDB calls a class of a function's own by its last name
-    for each in (kind, kind.partition("main::")[2]) if kind.startswith("main::") else (kind,):
+    # what is pointed at is told without its qualifiers
+    plain = re.sub(r"^const (.*\*)$", r"\1", kind)
+    for each in (kind, kind.partition("main::")[2]) if kind.startswith("main::") else dict.fromkeys((kind, plain)):
         if not expected.array or expected.size == size:
             yield each
         if expected.array:

@@ -36,7 +36,7 @@ LEAST = {
     "lua5.4": Least(0.60, 10),
     "ninja-build": Least(0.98, 20),
     "dnsmasq": Least(0.97, 4, 0.5),
-    "aria2": Least(0.5, 50, 0.5),
+    "aria2": Least(0.99, 50),
 }
 SAMPLE = 50
 
