@@ -51,9 +51,10 @@ def test_all_doors_say_the_same(name: str, tmp_path: Path) -> None:
 
 
 def said_by_all(image: Image, valued: Sequence[str]) -> Documents:
-    """What GDB says, and LLDB and the shell as well."""
+    """What GDB says, and the shell and LLDB as well."""
     by_gdb = documents(GDB, image, valued)
-    for door in (NEWEST_LLDB, SHELL):
+    # a process that was stopped before LLDB came runs on when that has left
+    for door in (SHELL, NEWEST_LLDB):
         for command, document in documents(door, image, valued).items():
             assert document == by_gdb[command], f"{command} of {image.kind}, by {door.name}"
     return by_gdb
