@@ -20,6 +20,8 @@ const FLAGS: u64 = 3;
 const GENERATION: u64 = 24;
 const GENERATIONS: u64 = 3;
 const MOST: usize = 1 << 28;
+/// Where rings begin; and objects that are damaged.
+const MOST_HEADS: usize = 1 << 10;
 /// From here on a count says that an object is never freed (3.12).
 const IMMORTAL: u64 = 1 << 30;
 /// Objects that are looked at for a way round.
@@ -70,6 +72,7 @@ impl Rings<'_, '_> {
                     self.numbers.insert(object, self.others.len() as u32);
                     push(&mut self.others, object)?;
                 }
+                None if self.heads.len() >= MOST_HEADS => return Ok(()),
                 None => push(&mut self.heads, at)?,
             }
             at = self.link(at, 0).unwrap_or(0);
