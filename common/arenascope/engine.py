@@ -1159,6 +1159,10 @@ class TypesAnswer:
         found = self.option()
         return None if found is None else found & (1 << 64) - 1
 
+    def float(self) -> float:
+        found: float = struct.unpack("=d", struct.pack("=q", self.number()))[0]
+        return found
+
     def string(self) -> str:
         return (self.data() or b"").decode("utf-8", "replace")
 
@@ -1245,10 +1249,12 @@ class TracedBlocks(_Owned):
         self._call("traced_names", given.argument)
         return TypesAnswer(given.view("q"), given.view("B", at=1))
 
-    def rows(self) -> TypesAnswer:
-        """The containers by the way to them, as arenascope_traced_rows has them."""
-        given, size = _Given(2), 2 * len(self.name)
-        self.image._run("traced_rows", self.types.pointer, self.pointer, CONTROL, given.argument, size=size)
+    def rows(self, matching: bytes) -> TypesAnswer:
+        """The containers by the way to them, as arenascope_traced_rows has them. `matching`: a byte for each block, or
+        none."""
+        call, given, size = _Call(), _Given(2), 2 * len(self.name)
+        table = call.table(bytearray(matching))
+        self.image._run("traced_rows", self.types.pointer, self.pointer, table, CONTROL, given.argument, size=size)
         return TypesAnswer(given.view("q"), given.view("B", at=1))
 
     def waste(self, present: Optional[Sequence[Span]]) -> TypesAnswer:
@@ -1266,6 +1272,24 @@ class TracedBlocks(_Owned):
         self.image._call("traced_steps", self.types.pointer, self.pointer, asked, given.argument)
         answer = TypesAnswer(given.view("q"), given.view("B", at=1))
         return [answer.string() for _ in pairs]
+
+    def values(self, question: TypesQuestion, meter: Meter) -> TypesAnswer:
+        """What objects of a type have in their members, as arenascope_traced_values has it."""
+        given = self._asked("traced_values", question, meter)
+        return TypesAnswer(given.view("q"), given.view("B", at=1))
+
+    def matching(self, question: TypesQuestion, meter: Meter) -> tuple[list[int], memoryview]:
+        """For which objects conditions hold, as arenascope_traced_matching has it: four numbers for each condition, and
+        a byte for each block."""
+        given = self._asked("traced_matching", question, meter)
+        return given.view("Q").tolist(), given.view("B", at=1)
+
+    def _asked(self, name: str, question: TypesQuestion, meter: Meter) -> _Given:
+        call, given, size = _Call(), _Given(2), 2 * len(self.name)
+        tables = call.table(question.numbers), call.table(question.text)
+        control = CONTROL, given.argument
+        self.image._run(name, self.types.pointer, self.pointer, *tables, *control, size=size, meter=meter)
+        return given
 
     def fitting(self, types: Sequence[int], starts: Sequence[int]) -> list[tuple[int, int]]:
         """Of each type, in how many of the blocks that begin there no word contradicts it, and how many words of these

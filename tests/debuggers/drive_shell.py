@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from arenascope.cli.main import main
 
 def perform(step):
     said, complained = io.StringIO(), io.StringIO()
-    name, *words = step["do"].split()
+    name, *words = shlex.split(step["do"])
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
         # a command that writes a file takes that first
         status = main([name, *words, step["on"]] if name in ("save", "snapshot") else [name, step["on"], *words])

@@ -53,7 +53,7 @@ PYTHON = "kept = [{'a': each, 'b': [each]} for each in range(20000)]; print('rea
 
 
 class Look(NamedTuple):
-    """A command about a program; LOST in it is the address of a block that may be lost."""
+    """A command about a program; LOST in it is the address of a block that may be lost, SESSION that of a Session."""
 
     program: str
     command: str
@@ -65,6 +65,8 @@ LOOKS = [
         for command in (
             "types",
             "types Session --values",
+            "types --where Session:body_size>=0",
+            "chunk SESSION",
             "leaks",
             "owners",
             "containers",
@@ -180,6 +182,9 @@ def words_of(root: Path, pid_of: Callable[[str], int]) -> Callable[[Look], list[
         if "LOST" in words:
             said = run([str(root / "bin" / "arenascope"), "leaks", str(pid), "--json"]).stdout
             words = [json.loads(said)["leaks"][0]["samples"][0]]
+        if "SESSION" in words:
+            said = run([str(root / "bin" / "arenascope"), "types", str(pid), "Session", "--json"]).stdout
+            words = [json.loads(said)["types"][0]["samples"][0]]
         return [name, str(pid), *words]
 
     return words_of

@@ -174,9 +174,9 @@ def commands() -> list[str]:
     return [each for each in COMMANDS if (ROOT / "common" / "arenascope" / "commands" / f"{each}.py").exists()]
 
 
-def ask(pid: int, command: str) -> dict[str, Any]:
+def ask(pid: int, command: str, *more: str) -> dict[str, Any]:
     """The document of a command of the shell."""
-    words = [sys.executable, str(ROOT / "bin" / "arenascope"), command, str(pid), "--json"]
+    words = [sys.executable, str(ROOT / "bin" / "arenascope"), command, str(pid), *more, "--json"]
     done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode in (0, 1), done.stderr  # 1: there are leaks
     document: dict[str, Any] = json.loads(done.stdout)

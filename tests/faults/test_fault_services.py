@@ -137,6 +137,26 @@ def test_a_hash_table_has_its_own_chains_alone() -> None:
 
 
 @pytest.mark.full
+def test_values_are_those_of_all_entries_and_tell_which_left_the_table() -> None:
+    """Not of those alone that the hash table still has."""
+    have("resolver")
+    with Service("resolver") as service:
+        counters, gone = service.truth.counters, service.truth.count
+        values = ask(service.pid, "types", "entry", "--values", "--with-values")["values"]
+        where = ask(service.pid, "types", "entry", "--where", "hashed == 0 and refs == 1")["where"]
+    assert values["objects"] + values["guessed_objects"] == counters["listed"] == where["objects"]
+    assert where["matching_objects"] == gone
+    (hashed,) = [each for each in values["members"] if each["member"] == "hashed"]
+    assert {each["value"]: each["objects"] for each in hashed["most_frequent"]} == {"0": gone, "1": counters["hashed"]}
+    (split,) = [each for each in values["splits"] if each["member"] == "hashed"]
+    paths = {
+        part["value"]: [(sorted(way["paths"]), way["objects"]) for way in part["reached"]] for part in split["parts"]
+    }
+    both = ["names.buckets", "names.lru"]
+    assert paths == {"0": [(both[1:], gone)], "1": [(both, counters["hashed"])]}
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "level"), [case(name, optimised(name)) for name in sources() if name not in WITHOUT])
 def test_no_service_is_accused_of_what_is_mended(name: str, level: str) -> None:
     """What is left is small, so that of something else it may be accused rightly."""

@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from itertools import compress
+from operator import add
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.pins import Typed
@@ -54,6 +55,16 @@ class NamedLiveBlocks:
             for number in span:
                 if self.numbers[number] != NONE:
                     yield number, self.numbers[number]
+
+    def mark(self, blocks: bytes) -> int:
+        """Gives blocks that have 1 there kinds of their own, each like the one that it had. Returns the first of their
+        numbers."""
+        first = len(self.kinds)
+        # of which nothing has a name there are none
+        if len(blocks) == len(self.numbers) and not self._session.stopped:
+            self.numbers = array("i", map(add, self.numbers, map((0, first).__getitem__, blocks)))
+        self.kinds += self.kinds
+        return first
 
     def sweep(self, header: ArenaHeader, heap: Heap, meter: Meter) -> Iterator[Typed]:
         """Every chunk and gap of a heap in address order."""

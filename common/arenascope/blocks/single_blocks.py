@@ -23,7 +23,7 @@ from .recognise.all_recognisers import GRAIN, NONE, SEVERAL, UNTOLD, Catalogue, 
 
 FEW = 20_000
 """Blocks of all heaps: a second."""
-MANY = 200_000
+MANY = 1_000_000
 """To follow the pointers of so many takes some two seconds."""
 NEAR = 8 << 20
 """So far to both sides."""
@@ -65,6 +65,8 @@ class BlockDescription(NamedTuple):
 
     kind: Optional[Kind]
     members: Optional[Sequence[BlockMember]] = None
+    named: Optional[NamedBlocks] = None
+    """What all blocks are, where its members are known."""
 
 
 def describe_block(session: Session, chunk: int, size: int) -> BlockDescription:
@@ -74,7 +76,8 @@ def describe_block(session: Session, chunk: int, size: int) -> BlockDescription:
         return BlockDescription(THREAD_CACHE)
     kind = kinds_by_types(session, [(chunk, size)]).get(chunk)
     named = declared_among(session) if kind is not None and kind.kind == "declared" else None
-    return BlockDescription(kind, members_of(session, named, user) if named is not None else None)
+    members = members_of(session, named, user) if named is not None else None
+    return BlockDescription(kind, members, named if members is not None else None)
 
 
 def declared_among(session: Session) -> Optional[NamedBlocks]:

@@ -196,9 +196,21 @@ def types_of(
     return known
 
 
+def types_of_matching(session: Session, only: Optional[int], blocks: bytes) -> TypeFigures:
+    """The same with rows of those blocks alone that have 1 there; the totals are those of all."""
+    present = in_memory(session, only)
+    live = live_kinds(session, only)
+    first = live.mark(blocks)
+    found = _figures(session, live, present)
+    return found._replace(rows=[row for row in found.rows if row.index >= first])
+
+
 def _types_of(session: Session, only: Optional[int], present: Optional[InMemory], holders: bool) -> TypeFigures:
     present = in_memory(session, only) if present is None else present
-    live = live_kinds(session, only, holders)
+    return _figures(session, live_kinds(session, only, holders), present)
+
+
+def _figures(session: Session, live: NamedLiveBlocks, present: InMemory) -> TypeFigures:
     rows, totals = summed(session, live)
     if session.stopped:
         return TypeFigures(live, rows, totals, Holdings())

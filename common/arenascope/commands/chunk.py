@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ..base.class_names import named
-from ..base.errors import MemoryReadError, UsageError
+from ..base.errors import ArenascopeError, MemoryReadError, UsageError
 from ..base.model import ArenaHeader, Gap, Heap, Kind, MmappedBlock, Statement
 from ..base.printable import UserData
 from ..blocks.declared.values import value_text
+from ..blocks.graph.asked_address import Goal, asked_for
+from ..blocks.graph.blocks import live_blocks
+from ..blocks.graph.holders import Paths
+from ..blocks.graph.pointer_facts import RefDetails
+from ..blocks.graph.refs import Ref
 from ..blocks.single_blocks import describe_block
 from ..glibc.bins import bin_kind, fastbin_index, find_bin
 from ..glibc.sweep import Placed, find_blocks
@@ -18,17 +25,19 @@ from ..present.json_documents import block_records as records
 from ..present.json_documents.block_records import MemberRecord
 from ..present.json_documents.record import statement_record
 from ..present.screens.chunks import STATE_WORDS
+from ..present.screens.refs import RefsScreen
 from ..present.screens.types import short_name
 from ..present.shared_text.findings import sentence
-from ..present.shared_text.text import Style
+from ..present.shared_text.text import Style, count, next_lines
 from ..session.resident import problems_of
 from ..session.session import Session
 from ..sources.target import text_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
-from .framework.live_copy import look_at_small_copy
+from .framework.live_copy import look_at_small_copy, search_of
 
 if TYPE_CHECKING:
+    from ..blocks.declared.named_blocks import NamedBlocks
     from ..blocks.declared.once_per_image import BlockMember
 
 
@@ -39,8 +48,14 @@ def member_lines(members: Sequence[BlockMember]) -> Iterator[str]:
     for name, each in zip(names, members):
         more = each.member.more
         said = f"... {more:,} more" if more else value_text(each.member.value)
-        leads_to = f" ({_short(each.leads_to)})" if each.leads_to is not None else ""
-        yield f"{name:{width}}  {said}{leads_to}"
+        at = f" at {each.first_block:#x}" if each.first_block is not None else ""
+        leads_to = _short(each.leads_to) if each.leads_to is not None else ELSEWHERE.get(each.place or "", "")
+        if each.elements is not None:
+            leads_to = leads_to.replace("[]", f"[{each.elements:,}]")
+        yield f"{name:{width}}  {said}{at}{f' ({leads_to})' if leads_to else ''}"
+
+
+ELSEWHERE = {"freed": "freed", "elsewhere": "not a block", "nowhere": "not mapped"}
 
 
 def _short(leads_to: str) -> str:
@@ -63,11 +78,15 @@ def member_record(each: BlockMember, user_data: UserData) -> MemberRecord:
         enumerator=value.name or None if value.form == "enum" else None,
         text=value.data.decode("utf-8", "backslashreplace") if has_text and user_data.in_documents else None,
         target=number if is_pointer and isinstance(number, int) else None,
+        target_elements=each.elements,
         elements=int(number) if value.form == "elements" and number is not None else None,
         left_out=each.member.more,
     )
 
 
+DEBUGGERS = ("gdb", "lldb")
+MOST_POINTERS, FEW_POINTERS, FEW_TARGETS = 40, 6, 3
+"""How many pointers to a block are in documents, and on the screen; how many blocks are suggested to go to."""
 MAX_WORDS = 1 << 16
 """The most words on a screen: a debugger's own dump serves for more."""
 PIECE = 512
@@ -81,6 +100,21 @@ class ChunkWord(NamedTuple):
     """From the user pointer."""
     value: int
     symbol: Optional[str]
+
+
+class PointedBlock(NamedTuple):
+    """A block, and who points to it."""
+
+    shown: RefsScreen
+    goal: Goal
+    refs: Sequence[Ref]
+
+
+class TypedObject(NamedTuple):
+    """The object, or the first of several, that a block has."""
+
+    address: int
+    type: str
 
 
 class Described(NamedTuple):
@@ -98,6 +132,9 @@ class Described(NamedTuple):
     """Its kind, if it is in use and not glibc's own."""
     members: Optional[Sequence[BlockMember]] = None
     """Its members, if debug information has its type."""
+    pointed: Optional[PointedBlock] = None
+    """Who points to it, if its members are known."""
+    object: Optional[TypedObject] = None
 
 
 @command(
@@ -116,20 +153,27 @@ def chunk_command(context: Context) -> Answer:
     Give any address inside a block, or any expression that the debugger understands; several are answered in their
     order. For a block in use its type is shown, and how that is known (see types). Words that point into a program or
     library are shown with the symbol there. If debug information has the block's type, each member is shown with its
-    value; for that the shell copies a live process of up to 256 MiB, which runs on.
+    value and where it leads: the type of a block and how many elements it has, "freed", "not a block"; then who points
+    to the block, so that one can go from block to block. For that the shell copies a live process of up to 256 MiB,
+    which runs on.
     """
     look_at_small_copy(context)
-    session, count = context.session, context.options.words
-    if not 0 <= count <= MAX_WORDS:
-        raise UsageError(f"--words {count}: from 0 to {MAX_WORDS:,}")
+    session, words = context.session, context.options.words
+    if not 0 <= words <= MAX_WORDS:
+        raise UsageError(f"--words {words}: from 0 to {MAX_WORDS:,}")
     places = [_place(context, each) for each in context.options.address]
-    by_place = _find(session, places, count)
+    by_place = _find(session, places, words)
     for place, each in by_place.items():
         if isinstance(each, Described) and each.block.state in ("used", "mmapped"):
             # a block with a mapping of its own cannot use the next chunk's prev_size
             beside = session.layout.word if each.block.state == "mmapped" else 0
             told_us = describe_block(session, each.block.chunk, each.block.bytes - beside)
-            by_place[place] = each._replace(kind=told_us.kind, members=told_us.members)
+            described = each._replace(kind=told_us.kind, members=told_us.members)
+            if told_us.named is not None:
+                user = each.block.chunk + session.layout.header
+                pointed = _pointed_to(session, user, context.user_data)
+                described = described._replace(pointed=pointed, object=_object(told_us.named, user))
+            by_place[place] = described
     elsewhere = [said for said in map(by_place.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
     answers = [(place, by_place[place]) for place in places]
     user_data = context.user_data
@@ -139,6 +183,8 @@ def chunk_command(context: Context) -> Answer:
             found, answers=[_answer(session, place, each, user_data) for place, each in answers]
         )
     lines = _all_lines(context.style, session, answers)
+    if len(places) == 1:
+        lines = chain(lines, _next_of(context, by_place[places[0]]))
     said = problems_of(session)
     doubtful = not session.caches_known and any(
         isinstance(each, Described) and each.block.state == "used" for each in by_place.values()
@@ -148,6 +194,24 @@ def chunk_command(context: Context) -> Answer:
         # the text has a line for each address that is in no chunk
         problems = problems[len(elsewhere) :]
     return Answer(found, lines, [*problems, *said])
+
+
+def _pointed_to(session: Session, user: int, user_data: UserData) -> Optional[PointedBlock]:
+    if session.block_results.search is None:
+        session.block_results.search = search_of(session, live_blocks(session))
+    search = session.block_results.search
+    goal, refs = asked_for(search, user)
+    if goal is None:
+        return None
+    return PointedBlock(RefsScreen(RefDetails(search, refs, goal), Paths(search, user_data)), goal, refs)
+
+
+def _object(named: NamedBlocks, user: int) -> Optional[TypedObject]:
+    """None of what a container has made."""
+    name = named.name_of(named.blocks.find(user))
+    if name is None or name.type is None or name.type < 0:
+        return None
+    return TypedObject(user + name.front, named.types.text(name.type))
 
 
 def _place(context: Context, expression: str) -> int:
@@ -258,6 +322,10 @@ def _chunk(session: Session, answer: Union[Described, Statement], user_data: Use
         tid=answer.tid,
         type=kind.name if kind else None,
         members=None if answer.members is None else [member_record(each, user_data) for each in answer.members],
+        pointers=None
+        if answer.pointed is None
+        else [answer.pointed.shown.pointer(each, answer.pointed.goal) for each in answer.pointed.refs[:MOST_POINTERS]],
+        pointers_left_out=None if answer.pointed is None else len(answer.pointed.refs[MOST_POINTERS:]),
         words=[records.WordRecord.of(each) for each in answer.words],
     )
 
@@ -302,7 +370,57 @@ def _lines(style: Style, session: Session, described: Described, place: int) -> 
     if described.members:
         yield from member_lines(described.members)
         yield ""
+    if described.pointed is not None:
+        yield from _pointer_lines(style, described.pointed)
+        yield ""
     yield from _dump(session, described)
+
+
+def _pointer_lines(style: Style, pointed: PointedBlock) -> Iterator[str]:
+    """Who points to the block."""
+    shown, goal, refs = pointed
+    yield f"{count(len(refs), 'pointer')} to it{':' if refs else ''}"
+    for ref in refs[:FEW_POINTERS]:
+        who, _, past, sure = shown.cells(ref, goal)
+        at = f" in {ref.address:#x}" if ref.address is not None and f"{ref.address:#x}" not in who else ""
+        yield f"  {who}{at}{f', to {past}' if past != 'its start' else ''}{f' ({sure})' if sure else ''}"
+    if len(refs) > FEW_POINTERS:
+        yield style.dim(f"  and {len(refs) - FEW_POINTERS:,} more: {style.typed(f'refs {goal.span.start:#x}')}")
+
+
+def _next_of(context: Context, answer: Union[Described, Statement]) -> Iterator[str]:
+    commands = [*_next(context, answer)] if isinstance(answer, Described) and answer.members is not None else []
+    if commands:
+        yield ""
+        yield from next_lines(context.style, *commands)
+
+
+def _next(context: Context, described: Described) -> Iterator[str]:
+    """Commands that go on from a block of which the members are known."""
+    style = context.style
+    for place in _targets(described.members or ())[:FEW_TARGETS]:
+        yield style.typed(f"chunk {place:#x}")
+    if described.pointed is not None and described.pointed.refs:
+        yield style.typed(f"owner {described.pointed.goal.span.start:#x}")
+    cast = _cast(context, described.object) if described.object is not None else None
+    if cast is not None:
+        yield f"p *{cast}"
+
+
+def _targets(members: Sequence[BlockMember]) -> list[int]:
+    """Blocks to which members lead."""
+    places = (each.first_block or (each.member.value.number if each.place == "block" else None) for each in members)
+    return [*dict.fromkeys(int(place) for place in places if place)]
+
+
+def _cast(context: Context, typed: TypedObject) -> Optional[str]:
+    """A pointer to the object as the debugger takes it, if it knows the type by this name."""
+    for name in (typed.type, f"struct {typed.type}") if context.door.name in DEBUGGERS else ():
+        with suppress(ArenascopeError):
+            pointer = f"({name} *){typed.address:#x}"
+            context.target.evaluate(pointer)
+            return pointer
+    return None
 
 
 def _distance(place: int, user: int, header: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from heapq import heappush, heapreplace
+from itertools import chain
 from typing import Callable, Iterable, Mapping, NamedTuple, Optional
 
 from ..analysis import chunks as figures
@@ -11,6 +12,7 @@ from ..base.argv import Matches, shell_pattern
 from ..base.errors import UsageError
 from ..base.meter import metered
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement, Tally
+from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.name_all_blocks import live_kinds
 from ..glibc.chunk import SIZE_BITS
 from ..glibc.sweep import Block, blocks
@@ -21,6 +23,7 @@ from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.resident import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
+from .framework.where import WHERE, asked_where, where_key, where_line
 
 Row = tuple[int, int, str, int]
 """(chunk address, bytes, state, arena)."""
@@ -113,7 +116,9 @@ class SizesInHeaps:
         self.wanted = 0
         self.problems: list[Statement] = []
         self.chosen: Optional[figures.ChunkSums] = None
-        """With --type: sums of blocks whose type matches."""
+        """With --type or --where: sums of blocks whose type matches, and that have such objects."""
+        self.matching: Optional[MatchingObjects] = None
+        """With --where."""
         self.doubtful = session.started and not (session.caches_known and session.fast_known)
         """Some thread caches or fastbins could not be read: a chunk that looks used may be in one."""
 
@@ -130,13 +135,14 @@ class SizesInHeaps:
         argument(
             "--type", metavar="PATTERN", help="only blocks in use whose type (see types) has such a name: '*Session*'"
         ),
+        WHERE,
         argument("--summary", action="store_true", help="only counts by state and size"),
         argument("--exact", action="store_true", help="only counts by exact size"),
         argument("--sort", choices=("address", *ORDERS), default="address", help="the order of the rows"),
         LIMIT,
     ),
     copies=always,
-    whole=lambda options: options.type is not None,
+    whole=lambda options: options.type is not None or options.where is not None,
 )
 def chunks_command(context: Context) -> Answer:
     """List every chunk in address order, or count them by size.
@@ -156,6 +162,9 @@ def chunks_command(context: Context) -> Answer:
         )
     if options.free and options.type is not None:
         raise UsageError("--type is of blocks in use: --free leaves none", "give one of them")
+    if options.free and options.where is not None:
+        raise UsageError("--where is of blocks in use: --free leaves none", "give one of them")
+    asked = asked_where(context)
     session = context.session
     context.check_arena(options.arena)
     wanted = Filter(
@@ -166,8 +175,11 @@ def chunks_command(context: Context) -> Answer:
         most=parse_size(context, options.max),
         type=shell_pattern(options.type) if options.type is not None else None,
     )
+    if asked is not None and wanted.type is None:
+        wanted = wanted._replace(type=shell_pattern("*"))
     sweep = SizesInHeaps(session, options)
     if session.started:
+        sweep.matching = matching_objects(session, asked) if asked is not None else None
         (_sweep_types if wanted.type else _sweep)(context, wanted, sweep)
     sums = figures.total(sweep.sums.values())
     counted = figures.within(sweep.chosen or sums, wanted.least, wanted.most)
@@ -175,13 +187,15 @@ def chunks_command(context: Context) -> Answer:
     shown = options.limit if options.limit > 0 else None
     exact = figures.exact_sizes(counted)
     left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
-    found = records.ChunksDocument(
+    found = records.ChunksDocument.of(
+        None,
         summary=_summary(session, sweep, sums),
         sizes=[_size_row(each, wanted, sweep.doubtful) for each in classes],
         chunks=sweep.rows if options.json else [],
         left_out=left_out,
         exact_sizes=[_exact_size(each, wanted, sweep.doubtful) for each in exact[:shown]],
         exact_sizes_left_out=len(exact[shown:]) if shown else 0,
+        **where_key(sweep.matching),
     )
     lines: Iterable[str] = ()
     if sweep.rows.count:
@@ -194,7 +208,8 @@ def chunks_command(context: Context) -> Answer:
         doubtful=sweep.doubtful,
         states=options.summary or options.exact,
     )
-    text = [*of_heap(session, summary), *lines]
+    where = [context.style.bold(where_line(sweep.matching)), ""] if sweep.matching is not None else []
+    text = [*of_heap(session, chain(where, summary)), *lines]
     rows: Optional[Iterable[str]] = None if options.json else sweep.rows
     if rows is not None and context.style.form:
         rows = table_of(sweep.rows, context.style, types=wanted.type is not None)
@@ -241,8 +256,11 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     assert wanted.type is not None
     limit = sweep.limit
     live = live_kinds(session, wanted.arena)
+    first = live.mark(sweep.matching.blocks) if sweep.matching is not None else 0
     called = name_in_documents if options.json else name_of
-    names = {index: called(kind) for index, kind in enumerate(live.kinds) if is_called(kind, wanted.type)}
+    names = {
+        index: called(kind) for index, kind in enumerate(live.kinds) if index >= first and is_called(kind, wanted.type)
+    }
     sweep.chosen = figures.ChunkSums()
     rows: list[tuple[int, int, int, str]] = []
     try:

@@ -8,6 +8,7 @@ from ..base.argv import shell_pattern
 from ..base.class_names import named
 from ..base.errors import RedactedError
 from ..base.model import Statement
+from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.declared.once_per_image import containers_in, declared_in
 from ..blocks.python_objects import python_objects_of
 from ..present.json_documents import block_records as records
@@ -19,6 +20,7 @@ from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
 from .framework.live_copy import CopiedImage, looked
+from .framework.where import WHERE, asked_where, where_key, where_line
 from .types import not_read
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ NAMED = 3
     arguments=(
         argument("--min", metavar="SIZE", help="only containers that hold at least SIZE bytes"),
         argument("--match", metavar="PATTERN", help="only those with such a path or type, as in a shell: '*orders*'"),
+        WHERE,
         LIMIT,
         RULES,
     ),
@@ -52,20 +55,34 @@ def containers_command(context: Context) -> Answer:
     element of a container has a container, all of these are one row: g_sessions[].second.requests. Besides the standard
     libraries' containers there are C's arrays, lists and trees of structs that point to their own type, and hash tables
     of these. A container holds its blocks, and all blocks that the first path found reaches through them; what a
-    container inside another one holds is part of what the outer one holds. owner shows the path to one block. A live
-    process is copied, and runs on meanwhile.
+    container inside another one holds is part of what the outer one holds. owner shows the path to one block. With
+    --where it is told how many of the blocks that a container holds have an object for which the condition holds. A
+    live process is copied, and runs on meanwhile.
     """
+    asked = asked_where(context)
+    matching: Optional[MatchingObjects] = None
+
+    def find(search: ImageSearch) -> list[ContainerRow]:
+        nonlocal matching
+        if asked is None or not search.session.started:
+            return containers_in(search)
+        matching = matching_objects(search.session, asked)
+        rows = [row for row in containers_in(search, matching.blocks) if row.matching_blocks]
+        return sorted(rows, key=lambda row: (-row.matching_bytes, row.path))
+
     look, chosen, notes, problems = rows_by_path(
-        context, containers_in, lambda row: row.held_bytes, lambda rows, search: not rows
+        context, find, lambda row: row.held_bytes, lambda rows, search: not rows and asked is None
     )
     limit = context.options.limit
     shown, left_out = cut(chosen, limit)
-    found = records.ContainersDocument(
-        containers=[row_record(each) for each in shown],
+    found = records.ContainersDocument.of(
+        None,
+        containers=[row_record(each, asked is not None) for each in shown],
         left_out=left_out,
         notes=[statement_record(each, note_text(each)) for each in notes],
+        **where_key(matching),
     )
-    text = lines(context.style, chosen, live_bytes(look.search), limit=limit, notes=notes)
+    text = lines(context.style, chosen, live_bytes(look.search), limit=limit, notes=notes, where=matching)
     return Answer(found, of_heap(look.session, text), problems)
 
 
@@ -101,14 +118,17 @@ def live_bytes(search: ImageSearch) -> int:
     return search.blocks.bytes + (python.pooled if python is not None else 0)
 
 
-def row_record(row: ContainerRow) -> records.ContainerRecord:
+def row_record(row: ContainerRow, has_matches: bool = False) -> records.ContainerRecord:
+    """`has_matches`: it is known which blocks match."""
     counted = row.elements
+    matches = {"matching_blocks": row.matching_blocks, "matching_bytes": row.matching_bytes} if has_matches else {}
     return records.ContainerRecord.of(
         row,
         elements=counted.number,
         largest_elements=counted.largest,
         buckets=counted.buckets,
         longest_chain=counted.longest_chain,
+        **matches,
     )
 
 
@@ -148,15 +168,26 @@ ASKING = {
 
 
 def lines(
-    style: Style, rows: Sequence[ContainerRow], in_use: int, *, limit: Optional[int], notes: Sequence[Statement]
+    style: Style,
+    rows: Sequence[ContainerRow],
+    in_use: int,
+    *,
+    limit: Optional[int],
+    notes: Sequence[Statement],
+    where: Optional[MatchingObjects] = None,
 ) -> Iterator[str]:
-    """`in_use`: bytes of all blocks and objects."""
-    if rows:
+    """`in_use`: bytes of all blocks and objects; `where`: the objects that the rows have matches of."""
+    if where is not None:
+        yield style.bold(where_line(where))
+        yield ""
+    elif rows:
         yield style.bold(_largest(style, rows[0], in_use))
         yield ""
     columns = (
         Column("container", lambda row: row.path + ("" if row.certain else GUESS), name=True),
         Column("type", type_text, name=True),
+        Column("matching", lambda row: where and f"{row.matching_blocks:,}", optional=True),
+        Column("their bytes", lambda row: where and style.size(row.matching_bytes), optional=True),
         Column("containers", lambda row: f"{row.containers:,}"),
         Column("elements", lambda row: f"{row.elements.number:,}"),
         Column("held", lambda row: style.size(row.held_bytes)),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import Mapping, Optional, Sequence
 
+from ..base.errors import UsageError
 from ..base.model import Statement
 from ..base.whole_file import write_whole
+from ..blocks.declared.matching_objects import matching_objects
 from ..blocks.graph.holders import HolderNode, Paths, costs_by_type, grown, kinds_of_all
 from ..blocks.graph.leaks import types_of
+from ..blocks.graph.owners import blocks_by_owner, only_with
 from ..blocks.graph.returns import owned
 from ..present.json_documents.block_records import OwnersDocument, Written
 from ..present.json_documents.record import statement_record
@@ -23,6 +27,7 @@ from ..session.session import Session
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
 from .framework.live_copy import looked
+from .framework.where import WHERE, asked_where, where_key, where_line
 from .map import page_facts
 
 
@@ -70,6 +75,7 @@ def profile_of(rows: Sequence[HolderNode], comments: Sequence[str]) -> bytes:
     arguments=(
         argument("--by", choices=("type",), help="below each owner: what one block of each type costs"),
         argument("--html", metavar="FILE", help="also write a page for a browser"),
+        WHERE,
         argument("--pprof", metavar="FILE", help="also write a profile for pprof (go tool pprof, speedscope)"),
         LIMIT,
         WITH_VALUES,
@@ -87,18 +93,28 @@ def owners_command(context: Context) -> Answer:
     fewest steps. Locals of main rank with variables where a library or the kernel has their pointers from them. If
     others are as good holders, the row says: also reached from. What an owner holds alone nobody else leads to: if the
     owner were cleared, it could be freed. What would return are the pages that would then leave memory after
-    malloc_trim(0). --by type tells what one object costs: below each owner, by type, how many blocks there are, and
+    malloc_trim(0). --where shows only owners of blocks with objects for which a condition holds, by the bytes of
+    these. --by type tells what one object costs: below each owner, by type, how many blocks there are, and
     what they take with all that only each of them leads to. --html writes a page with the types below the owner that
     holds them, to fold and unfold; it needs no network and holds no user data. --pprof writes the same for pprof's
     flame graphs and lists. A live process is copied, and runs on meanwhile.
     """
-    look = looked(context)
-    options, target = context.options, context.target
+    asked = asked_where(context)
+    options = context.options
+    if asked is not None and (options.by or options.html or options.pprof):
+        raise UsageError("--where chooses rows: --by, --html and --pprof have all", "give one of them")
+    target, look = context.target, looked(context)
     search = look.search
     found = owned(search)
+    matching, matches = None, None
+    if asked is not None and look.session.started:
+        matching = matching_objects(look.session, asked)
+        matches = blocks_by_owner(search, found.owners, matching.blocks)
+        found = found._replace(owners=only_with(found.owners, matches))
     ranking = found.owners
     types = types_of(search, [step.block for each in ranking.holdings for step in each.way])
     shown = OwnersScreen(search, found, types, Paths(search, context.user_data))
+    shown.matches = matches
     if options.by and look.session.started:
         shown.costs = costs_by_type(search)
     limit = options.limit if options.limit > 0 else None
@@ -111,18 +127,22 @@ def owners_command(context: Context) -> Answer:
         files = _files(context, shown, problems, live=target.kind == "live")
         context.door.release()
         html, pprof = _write(options.html, files["html"]), _write(options.pprof, files["pprof"])
-    document = OwnersDocument(
+    document = OwnersDocument.of(
+        None,
         owners=[shown.record(each) for each in ranking.holdings[:limit]],
         left_out=len(ranking.holdings[limit:]) if limit else 0,
         live_bytes=search.blocks.bytes,
         notes=[statement_record(each, unnamed_variables_text(each)) for each in shown.notes],
         html=html,
         pprof=pprof,
+        **where_key(matching),
     )
     written = [each for each in (html, pprof) if each is not None]
     resident = _resident(look.session, search.blocks.bytes)
     show = lines if shown.costs is None else lines_by_type
     text = show(context.style, shown, options.limit, written, resident=resident)
+    if matching is not None:
+        text = chain([context.style.bold(where_line(matching))], islice(text, 1, None))
     return Answer(document, of_heap(look.session, text), problems)
 
 

@@ -236,7 +236,7 @@ def moment_before(context: Context, types: bool) -> Optional[Document]:
 def _containers(session: Session) -> Document:
     """Containers found while types were named; empty if there are none."""
     named = session.block_results.named
-    rows = containers_of(session, named)[:MOST_CONTAINERS] if named is not None else ()
+    rows = containers_of(named)[:MOST_CONTAINERS] if named is not None else ()
     if not rows:
         return {}
     kept = [dict(row_record(each).items()) for each in rows]

@@ -138,3 +138,6 @@ class ContainerRow(NamedTuple):
     """The struct of the program's own that an element is, or leads to; "": none is known."""
     is_python: bool = False
     """It was found by CPython's objects: the sample is the object, and no block if it is small."""
+    matching_blocks: int = 0
+    """Those of the blocks that match a condition."""
+    matching_bytes: int = 0

@@ -28,6 +28,11 @@ class MemoryReader:
         self._within, self._unaligned = (1 << SHIFT) - 1, word - 1
         self._half = 3 if word == 8 else 2
 
+    @property
+    def word_size(self) -> int:
+        """Bytes of a pointer."""
+        return self._memory.pointer_size
+
     def word(self, address: int) -> Optional[int]:
         words = self._windows.get(address >> SHIFT)
         if words is None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.meter import Meter
 from ...base.model import Kind
+from ...engine import places_of
 from ...glibc.find.thread_pointers import STATIC
 from ...session.session import Session
 from ...sources.debug_info_types import TypedVariable, TypeSource, VariableFrame
@@ -20,7 +21,7 @@ from ..python_objects import python_containers, python_waste
 from ..recognise.module_memory import LoadedModules, ground_of
 from .container_rows import ContainerRow
 from .memory_reader import MemoryReader
-from .named_blocks import NamedBlocks, StartVariable
+from .named_blocks import ELEMENT, NamedBlocks, StartVariable
 from .rules import doubts, made, rules_of
 from .traced import name_by_engine, traced_rows
 from .type_table import TypeTable
@@ -168,16 +169,17 @@ def declared_kinds(search: ImageSearch, before: Mapping[int, Optional[Kind]]) ->
     return kinds
 
 
-def containers_in(search: ImageSearch) -> list[ContainerRow]:
-    """By declared types and by CPython's objects, what holds most first."""
+def containers_in(search: ImageSearch, matching: bytes = b"") -> list[ContainerRow]:
+    """By declared types and by CPython's objects, what holds most first. `matching`: of each block 1 if it matches a
+    condition; or none."""
     named = declared_in(search)
-    declared = containers_of(search.session, named) if named is not None else []
+    declared = containers_of(named, matching) if named is not None else []
     return sorted([*declared, *python_containers(search)], key=lambda row: -row.held_bytes)
 
 
-def containers_of(session: Session, named: NamedBlocks) -> list[ContainerRow]:
+def containers_of(named: NamedBlocks, matching: bytes = b"") -> list[ContainerRow]:
     """Of blocks that have been named."""
-    return [*traced_rows(named.traced)] if named.traced is not None else []
+    return [*traced_rows(named.traced, matching)] if named.traced is not None else []
 
 
 def waste_in(search: ImageSearch) -> list[WasteRow]:
@@ -187,13 +189,32 @@ def waste_in(search: ImageSearch) -> list[WasteRow]:
     return sorted([*declared, *python_waste(search)], key=lambda row: -row.unused)
 
 
+PlaceKind = Literal["block", "freed", "elsewhere", "nowhere"]
+"""A live block; memory of malloc's that is in none; memory of somebody else; nothing is mapped there."""
+
+
 class BlockMember(NamedTuple):
     member: MemberValue
     offset: int
     """From the user address."""
     type: str
-    leads_to: Optional[str]
-    """What a pointer leads to: a block's type, a symbol; None: not known, or it is no pointer."""
+    leads_to: Optional[str] = None
+    """What a pointer leads to, or the first block that a container has: a block's type, a symbol; None: not known, or
+    it is neither."""
+    place: Optional[PlaceKind] = None
+    """Where a pointer leads that is not null."""
+    elements: Optional[int] = None
+    """Of a block there that is an array: how many are in use."""
+    first_block: Optional[int] = None
+    """Of a container: where the first of its blocks begins."""
+
+
+class _Pointed(NamedTuple):
+    """What is at an address."""
+
+    text: Optional[str]
+    place: PlaceKind
+    elements: Optional[int] = None
 
 
 def members_of(session: Session, named: NamedBlocks, user: int) -> Optional[Sequence[BlockMember]]:
@@ -206,20 +227,39 @@ def members_of(session: Session, named: NamedBlocks, user: int) -> Optional[Sequ
     if values is None:
         return None
     count = named.elements[number] if name.form == "array" else None
-    types = named.types
-    return [
-        BlockMember(each, each.address - user, types.text(each.type), _leads_to(session, named, each))
-        for each in values.members(name.type, user + name.front, count)
-    ]
+    below = _below(named, number) if name.form != "array" else {}
+    found = []
+    for each in values.members(name.type, user + name.front, count):
+        member = BlockMember(each, each.address - user, named.types.text(each.type))
+        place, first = each.value.number if each.value.form == "pointer" else None, below.get(each.name)
+        if isinstance(place, int) and place:
+            at = _pointed(session, named, place)
+            member = member._replace(leads_to=at.text, place=at.place, elements=at.elements)
+        elif each.value.form == "elements" and first is not None:
+            at = _pointed(session, named, first)
+            member = member._replace(leads_to=at.text, first_block=first)
+        found.append(member)
+    return found
 
 
-def _leads_to(session: Session, named: NamedBlocks, member: MemberValue) -> Optional[str]:
-    place = member.value.number if member.value.form == "pointer" else None
-    if not isinstance(place, int) or not place:
-        return None
+def _below(named: NamedBlocks, holder: int) -> dict[str, int]:
+    """By the members of a block that are containers, where the first of the blocks begins that each has."""
+    found: dict[str, tuple[int, int]] = {}
+    for block in places_of(holder, named.parent):
+        member = named.steps[named.step[block]].removesuffix(ELEMENT).partition(" (")[0].removeprefix(".")
+        first = named.number[block], named.blocks.starts[block]
+        found[member] = min(first, found.get(member, first))
+    return {member: start for member, (_, start) in found.items()}
+
+
+def _pointed(session: Session, named: NamedBlocks, place: int) -> _Pointed:
     number = named.blocks.find(place)
     if number < 0:
-        return text_of(session.target.describe(place))
+        if any(heap.address <= place < heap.end for heaps in session.heaps.values() for heap in heaps):
+            return _Pointed(None, "freed")
+        is_mapped = any(each.contains(place) for each in session.regions)
+        return _Pointed(text_of(session.target.describe(place)), "elsewhere" if is_mapped else "nowhere")
     name, into = named.name_of(number), place - named.blocks.starts[number]
     text = name.text if name is not None else f"block of {named.blocks.sizes[number]:,} bytes"
-    return f"{text} +{into}" if into else text
+    elements = named.elements[number] if name is not None and name.form == "array" else None
+    return _Pointed(f"{text} +{into}" if into else text, "block", elements)

@@ -71,14 +71,15 @@ class ContentsByEngine:
         return self._reading.contents(type, address)[0]
 
 
-def traced_rows(traced: TracedBlocks) -> Iterator[ContainerRow]:
-    """The containers of blocks that the engine named, what holds most first. KeyboardInterrupt."""
-    answer = traced.rows()
+def traced_rows(traced: TracedBlocks, matching: bytes) -> Iterator[ContainerRow]:
+    """The containers of blocks that the engine named, what holds most first. `matching`: a byte for each block, 1 for
+    those that match; or none. KeyboardInterrupt."""
+    answer = traced.rows(matching)
     for _ in range(answer.number()):
         path, type, form = answer.string(), answer.string(), CONTAINER_FORMS[answer.number()]
         links, containers = [answer.string() for _ in range(answer.number())], answer.size()
         elements = Elements(answer.size(), answer.size(), answer.option(), answer.option())
-        held_blocks, held_bytes, sample, certain = (answer.size() for _ in range(4))
+        held_blocks, held_bytes, matching_blocks, matching_bytes, sample, certain = (answer.size() for _ in range(6))
         yield ContainerRow(
             path,
             type,
@@ -88,6 +89,8 @@ def traced_rows(traced: TracedBlocks) -> Iterator[ContainerRow]:
             elements=elements,
             held_blocks=held_blocks,
             held_bytes=held_bytes,
+            matching_blocks=matching_blocks,
+            matching_bytes=matching_bytes,
             sample=sample,
             certain=bool(certain),
             element=answer.string(),
@@ -174,5 +177,5 @@ def _read_names(answer: TypesAnswer, found: NamedBlocks, lines: Sequence[Rule]) 
     for _ in range(answer.number()):
         number, facts = answer.number(), read_facts(answer)
         key = next((read_field(answer) for _ in range(answer.number())), None)
-        found.types.adopt(number, facts, key)
+        found.types.adopt(number, facts, key, answer.option())
     found.types.met = [answer.number() for _ in range(answer.number())]

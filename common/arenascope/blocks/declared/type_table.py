@@ -18,6 +18,7 @@ class TypeTable:
         self._source = source
         self._facts: dict[int, TypeFacts] = {}
         self._keys: dict[int, StructField] = {}
+        self._wholes: dict[int, int] = {}
         self.met: Sequence[int] = ()
         """Those that the engine met."""
 
@@ -50,8 +51,14 @@ class TypeTable:
         """Of what a container made up: where it has its element's key."""
         return self._keys.get(type)
 
-    def adopt(self, number: int, facts: TypeFacts, key: Optional[StructField]) -> None:
-        """Takes a type that the engine's containers made up, with its number."""
+    def whole_of(self, type: int) -> Optional[int]:
+        """Of a struct that some objects are without all of their last member: the struct."""
+        return self._wholes.get(type)
+
+    def adopt(self, number: int, facts: TypeFacts, key: Optional[StructField], whole: Optional[int]) -> None:
+        """Takes a type that the engine made up, with its number. `whole`: see whole_of."""
         self._facts[number] = facts
+        if whole is not None:
+            self._wholes[number] = whole
         if key is not None:
             self._keys[number] = key

@@ -14,7 +14,7 @@ from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
 from .contents import Contents, Text
 from .memory_reader import MemoryReader
-from .type_table import DEEPEST
+from .type_table import DEEPEST, TypeTable
 
 ValueForm = Literal["integer", "boolean", "enum", "character", "float", "text", "pointer", "elements", "none"]
 """A pointer's number is the address to which it leads, a container's how many elements it has; "none": it cannot be
@@ -132,7 +132,7 @@ class Values:
             return self._letters(text)
         if not self._contents.nature(type).is_container:
             return NONE
-        if _template(facts.name) in POINTERS:
+        if template(facts.name) in POINTERS:
             place = self.reader.word(address)
             return NONE if place is None else Value("pointer", place)
         count = self._contents.elements(type, address)
@@ -149,11 +149,9 @@ class Values:
 
     def _view(self, facts: TypeFacts, address: int) -> Optional[Text]:
         """Of what only points to letters."""
-        if facts.name != SLICE and _template(facts.name) != VIEW:
+        if not view_of(self._types, facts):
             return None
         fields = {self._types.facts(each.type).form: each for each in facts.fields}
-        if fields.keys() != {"pointer", "integer"}:
-            return None
         start, length = (self.reader.word(address + fields[form].offset) for form in ("pointer", "integer"))
         letter = self._types.facts(fields["pointer"].type).target
         size = self._types.facts(letter).size if letter is not None else 0
@@ -195,7 +193,13 @@ class Values:
             yield MemberValue(name, address, type, NONE, more=count - shown)
 
 
-def _template(name: str) -> str:
+def view_of(types: TypeTable, facts: TypeFacts) -> bool:
+    """Whether it is a pointer to letters, and how many there are."""
+    is_one = facts.name == SLICE or template(facts.name) == VIEW
+    return is_one and {types.facts(each.type).form for each in facts.fields} == {"pointer", "integer"}
+
+
+def template(name: str) -> str:
     """ "map" of std::map<int, int>."""
     return name.partition("<")[0].rpartition("::")[2]
 

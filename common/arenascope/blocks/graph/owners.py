@@ -6,8 +6,9 @@ If a block seems to be nobody's, encoded pointers are followed as well: see leak
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from itertools import accumulate, chain
-from typing import NamedTuple, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...engine import OwnerRow, Ownership, places_of
 from .blocks import ALIGNED, FLAGS, LOW, NOBODY, STALE
@@ -97,6 +98,30 @@ class Owners(NamedTuple):
 
 def in_order(holdings: Sequence[Holding]) -> list[Holding]:
     return sorted(holdings, key=lambda each: (-each.bytes, each.owner.kind, each.owner.name or ""))
+
+
+class OwnersBlocks(NamedTuple):
+    """Some of the blocks that an owner is the main holder of."""
+
+    blocks: int
+    bytes: int
+
+
+def blocks_by_owner(search: ImageSearch, owners: Owners, chosen: bytes) -> dict[int, OwnersBlocks]:
+    """By the holdings' numbers, of those blocks that have 1 there."""
+    numbers = places_of(1, bytearray(chosen))
+    whose, sizes = owners.whose, search.blocks.sizes
+    found: dict[int, OwnersBlocks] = {}
+    for (owner, size), times in Counter(zip(map(whose.__getitem__, numbers), map(sizes.__getitem__, numbers))).items():
+        before = found.get(owner, OwnersBlocks(0, 0))
+        found[owner] = OwnersBlocks(before.blocks + times, before.bytes + times * size)
+    return found
+
+
+def only_with(owners: Owners, chosen: Mapping[int, OwnersBlocks]) -> Owners:
+    """Those that have any of these blocks, those with most first."""
+    holdings = [each for each in owners.holdings if each.number in chosen]
+    return owners._replace(holdings=sorted(holdings, key=lambda each: -chosen[each.number].bytes))
 
 
 class BlockHolders(NamedTuple):

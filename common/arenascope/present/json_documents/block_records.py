@@ -114,6 +114,10 @@ class OwnerRow(OwnerRecord):
     """Down to where it spreads: blocks on which most of what the one before has hangs."""
     by_type: Optional[Sequence[TypeCostRecord]]
     """What its blocks cost, by what they are, the most first; null without --by type."""
+    matching_blocks: Optional[Size] = None
+    """With --where: how many of its blocks have an object for which the condition holds."""
+    matching_bytes: Optional[Size] = None
+    """With --where: their bytes."""
 
 
 class Written(Record):
@@ -123,6 +127,23 @@ class Written(Record):
     """Where."""
     bytes: Size
     """Its size."""
+
+
+class WhereRecord(Record):
+    """For which objects the condition of --where holds."""
+
+    condition: str
+    """As it was typed."""
+    types: Sequence[str]
+    """The types that have its members."""
+    objects: Size
+    """How many objects of these there are."""
+    matching_objects: Size
+    """For how many it holds."""
+    guessed_objects: Size
+    """Those of them in blocks that only a guess names."""
+    unknown_objects: Size
+    """Of how many a member cannot be read: they are none of those for which it holds."""
 
 
 class OwnersDocument(Document, command="owners"):
@@ -141,6 +162,8 @@ class OwnersDocument(Document, command="owners"):
     """The page that was written."""
     pprof: Optional[Written]
     """The profile that was written."""
+    where: Optional[WhereRecord] = None
+    """With --where: for which objects it holds. The owners are those that hold any, those with most first."""
 
 
 class GoalRecord(Record):
@@ -372,6 +395,8 @@ class Frequent(Record):
     """As the screen has it; null without --with-values."""
     objects: Size
     """How many have it; of a member with too many values perhaps a few more."""
+    guessed_objects: Size
+    """Those of them in blocks that only a guess names."""
 
 
 class MemberValues(Record):
@@ -403,6 +428,35 @@ class MemberValues(Record):
     """The most frequent ones first."""
 
 
+class WayRecord(Record):
+    """Objects that just these paths lead to."""
+
+    paths: Sequence[str]
+    """The paths, as the program would write them; none: no variable leads there by types."""
+    objects: Size
+    """How many objects."""
+
+
+class ValuePart(Record):
+    """Objects with one value of a member."""
+
+    value: Optional[str]
+    """As the screen has it; null without --with-values."""
+    objects: Size
+    """How many have it."""
+    reached: Sequence[WayRecord]
+    """By which paths; what leads to most first, three at most."""
+
+
+class SplitRecord(Record):
+    """A member with one value in objects that are reached in one way, and another one in the others."""
+
+    member: str
+    """Its name."""
+    parts: Sequence[ValuePart]
+    """The most frequent value first."""
+
+
 class ObjectValues(Record):
     """The members of all objects of a type."""
 
@@ -412,8 +466,16 @@ class ObjectValues(Record):
     """How many there are in blocks that certainly have it."""
     blocks: Size
     """In how many blocks."""
+    guessed_objects: Size
+    """How many more there are in blocks that only a guess names; what is told of members counts them, too."""
+    guessed_blocks: Size
+    """In how many more blocks."""
+    whole: bool
+    """False: blocks of other types have more of them than were looked at."""
     members: Sequence[MemberValues]
     """In the order in which they lie there."""
+    splits: Sequence[SplitRecord]
+    """Members whose values tell objects apart that are reached by different paths."""
 
 
 class TypesDocument(Document, command="types"):
@@ -429,6 +491,8 @@ class TypesDocument(Document, command="types"):
     """All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped."""
     values: Optional[ObjectValues] = None
     """With --values: what the objects of the type have in common."""
+    where: Optional[WhereRecord] = None
+    """With --where: for which objects it holds. The types are those of blocks that have such an object."""
 
 
 class ContainerRecord(Record):
@@ -460,6 +524,10 @@ class ContainerRecord(Record):
     """Of hash tables: the most elements in one bucket; null: not known."""
     sample: Address
     """A block of the largest one: what malloc returned; of CPython's the object."""
+    matching_blocks: Optional[Size] = None
+    """With --where: how many of the blocks that it holds have an object for which the condition holds."""
+    matching_bytes: Optional[Size] = None
+    """With --where: their bytes."""
 
 
 class ContainersDocument(Document, command="containers"):
@@ -471,6 +539,8 @@ class ContainersDocument(Document, command="containers"):
     """How many more rows there are."""
     notes: Sequence[StatementRecord]
     """What is not among them, and why."""
+    where: Optional[WhereRecord] = None
+    """With --where: for which objects it holds. The containers are those that hold any, those with most first."""
 
 
 class EqualContents(Record):
@@ -636,6 +706,8 @@ class ChunksDocument(Document, command="chunks"):
     """What holds most first, --limit at most."""
     exact_sizes_left_out: Size
     """How many more sizes there are."""
+    where: Optional[WhereRecord] = None
+    """With --where: for which objects it holds. The chunks are those that have any."""
 
 
 class WordRecord(Record):
@@ -667,7 +739,14 @@ class MemberRecord(Record):
     target: Optional[Address]
     """Where a pointer leads; null: it is none."""
     leads_to: Optional[str]
-    """What is there: the type of a block, a symbol; null: not known."""
+    """What is there, or in the first block of a container: the type of a block, a symbol; null: not known."""
+    place: Annotated[Optional[str], ("enum", ("block", "freed", "elsewhere", "nowhere"))]
+    """Where a pointer leads: to a live block, to memory of malloc's that is in none, to somebody else's, or to what is
+    not mapped; null: it is none, or null."""
+    target_elements: Optional[Size]
+    """Of a block there that is an array: how many are in use; null: it is none."""
+    first_block: Optional[Address]
+    """Of a container: where the first of its blocks begins; null: it is none, or has none."""
     elements: Optional[Size]
     """How many a container has; null: it is none, or damaged."""
     left_out: Size
@@ -708,6 +787,10 @@ class Chunk(Record):
     """By what it was known."""
     members: Optional[Sequence[MemberRecord]]
     """What it has in it; null: no debug information tells its type."""
+    pointers: Optional[Sequence[PointerRecord]]
+    """Who points to it, as refs has it, the first ones; null: its members are not known."""
+    pointers_left_out: Optional[Size]
+    """How many more pointers lead to it; null: its members are not known."""
     words: Sequence[WordRecord]
     """Its first words."""
 

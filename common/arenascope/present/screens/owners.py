@@ -13,7 +13,7 @@ from ...blocks.block_index import NamedLiveBlocks
 from ...blocks.graph.blocks import OwnerPages
 from ...blocks.graph.holders import Holders, Most, Paths, TypeCost, WrittenPath
 from ...blocks.graph.leads import Owner
-from ...blocks.graph.owners import UNREACHED, Holding, OtherHolders
+from ...blocks.graph.owners import UNREACHED, Holding, OtherHolders, OwnersBlocks
 from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.returns import HeldPages
 from ..json_documents import block_records as records
@@ -66,6 +66,8 @@ class OwnersScreen:
         self.owners, self.kept = owned
         self.costs: Optional[Mapping[int, Sequence[TypeCost]]] = None
         """Costs by type, by the holding's number; None if nobody asked for them."""
+        self.matches: Optional[Mapping[int, OwnersBlocks]] = None
+        """The blocks that match a condition, by the holding's number; None if nobody asked for them."""
         self.notes: Sequence[Statement] = ()
         """One statement for each file that lacks symbols."""
 
@@ -118,7 +120,14 @@ class OwnersScreen:
                 for path in (self._paths.held(owner, each.block),)
             ],
             by_type=None if self.costs is None else [self._cost(each) for each in self.costs.get(holding.number, ())],
+            **self._matching(holding),
         )
+
+    def _matching(self, holding: Holding) -> dict[str, object]:
+        if self.matches is None:
+            return {}
+        matching = self.matches[holding.number]
+        return {"matching_blocks": matching.blocks, "matching_bytes": matching.bytes}
 
     def way_to(self, owner: Owner, block: int) -> str:
         """The path to a block in the program's own words; "": there is none."""
@@ -217,18 +226,21 @@ def lines(
     style: Style, shown: OwnersScreen, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
 ) -> Iterator[str]:
     """`written`: files that were written; `resident`: upper bound of the blocks' bytes in memory."""
-    blocks, holdings, largest = shown.search.blocks, shown.owners.holdings, _largest(shown)
+    blocks, holdings, largest, matches = shown.search.blocks, shown.owners.holdings, _largest(shown), shown.matches
     lost = _lost(shown)
     yield style.bold(summary(style, shown, resident))
     for each in written:
         yield f"{each.file}: {style.size(each.bytes)} written"
     yield ""
-    shows = worth_a_row([each.bytes for each in holdings], blocks.bytes, limit)
+    sizes = [each.bytes if matches is None else matches[each.number].bytes for each in holdings]
+    shows = worth_a_row(sizes, blocks.bytes if matches is None else sum(sizes), limit)
     # keep the row of what nobody holds, however small: it may be lost
     own = [*holdings[:shows], *(each for each in holdings[shows:] if each is lost)]
     folded = [each for each in holdings[shows:] if each is not lost]
     columns = (
         Column("whose", shown.words, name=True),
+        Column("matching", lambda each: matches and f"{matches[each.number].blocks:,}", optional=True),
+        Column("their bytes", lambda each: matches and style.size(matches[each.number].bytes), optional=True),
         Column("holds", lambda each: style.size(each.bytes)),
         Column("alone", lambda each: style.size(each.alone_bytes)),
         Column("would return", lambda each: style.size(_returns(shown.kept_by(each)))),
@@ -239,7 +251,7 @@ def lines(
         ),
         Column("shared with", lambda each: _shared_with(shown, each), name=True, optional=True),
     )
-    below = [_folded(style, folded)] if folded else ()
+    below = [_folded(style, folded, matches)] if folded else ()
     expendable = ("as near", "shared with", "blocks", "alone", "would return")
     table_lines = column_table(style, columns, own, below=below, expendable=expendable)
     headers = next(table_lines, "")
@@ -308,11 +320,15 @@ def lines_by_type(
     yield from next_lines(style, *typed, style.typed("owners"))
 
 
-def _folded(style: Style, holdings: Sequence[Holding]) -> list[str]:
+def _folded(style: Style, holdings: Sequence[Holding], matches: Optional[Mapping[int, OwnersBlocks]]) -> list[str]:
     """The row that stands for all owners without a row of their own."""
+    matching = ["", ""]
+    if matches is not None:
+        own = [matches[each.number] for each in holdings]
+        matching = [f"{sum(each.blocks for each in own):,}", style.size(sum(each.bytes for each in own))]
     alone, blocks = sum(each.alone_bytes for each in holdings), sum(each.blocks for each in holdings)
     sizes = [style.size(sum(each.bytes for each in holdings)), style.size(alone), UNKNOWN]
-    return [folded_name(len(holdings), "owner"), *sizes, f"{blocks:,}", "", "", ""]
+    return [folded_name(len(holdings), "owner"), *matching, *sizes, f"{blocks:,}", "", "", ""]
 
 
 def _is_much(holding: Holding) -> bool:

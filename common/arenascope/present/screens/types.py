@@ -61,11 +61,13 @@ def lines(
     by: str,
     fold: bool,
     asked: str = "",
+    where: str = "",
 ) -> Iterator[str]:
     """`named`: bytes of blocks whose type is certain; `by_words`: of more whose type what they hold shows; `resident`:
     bytes of all blocks in memory; `held_by`: main holder by a type's number; `retained`: bytes with all that only its
     blocks lead to, by a type's number; `owners`: --owners was not asked for but could be; `by`: the order of the rows;
-    `fold`: small types share one row; `asked`: only this type is shown."""
+    `fold`: small types share one row; `asked`: only this type is shown; `where`: says for which
+    objects of the blocks that are shown a condition holds."""
     live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
     memory = in_memory(style, totals.bytes, resident)
     caches = totals.caches
@@ -77,6 +79,9 @@ def lines(
     if asked:
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
         first = f"{asked}: {count(blocks, 'block')}, {style.size(size)}, {share(size, totals.bytes)} of the live bytes"
+    if where:
+        blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
+        first = f"{where}: {count(blocks, 'block')}, {style.size(size)}, {share(size, totals.bytes)} of the live bytes"
     yield style.bold(first)
     yield from (note_text(each) for each in notes if each.id in FIRST_NOTES)
     yield ""

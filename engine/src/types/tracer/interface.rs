@@ -14,11 +14,15 @@ use super::reading::{contents, nature, Contents, Nature};
 use super::rows::{rows, Elements, Known};
 use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use super::trace::{Named, Start, Tracer};
+use super::values::{
+    matching, values, Asked as MatchingAsked, Comparison, Condition, Key, Measured, Member, MemberForm, Operand,
+    Question, Step, Tally, Use, Uses, Value,
+};
 use super::waste::waste;
-use crate::failure::{push, with_room, Control, Failure, Result};
+use crate::failure::{copied, push, with_room, Control, Failure, Result};
 use crate::image::Span;
 use crate::pages::Present;
-use crate::types::dwarf::interface::{answered, asked, number, Asked, NONE};
+use crate::types::dwarf::interface::{answered, asked, number, Answer, Asked, NONE};
 use crate::types::dwarf::program::Program;
 use crate::types::facts::{Facts, TypeId, TypeSource};
 use crate::{boxed, close, guarded, Engine, Given, Table};
@@ -225,8 +229,8 @@ pub unsafe extern "C" fn arenascope_traced_tables(traced: &Traced, to: &mut [Tab
 /// Names, each its text, form, type or NONE, front, whether it leads on, label (see `BlockName`), of how many blocks it is
 /// sure; steps; containers that
 /// did not prove themselves, by type; how many blocks each line of the rules says something wrong of; enclosing structs'
-/// blocks; types that containers made up, each with its number, its facts, and its key if it has one; numbers of types that were
-/// met.
+/// blocks; types that were made up, each with its number, its facts, its key if it has one, and the type of which it is one
+/// without all of its last member, or NONE; numbers of types that were met.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Given; 2]) -> i32 {
     answered(to, |answer| {
@@ -250,11 +254,13 @@ pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Give
         answer.list(&traced.contradicted, |answer, count| answer.number(*count as i64))?;
         answer.list(&traced.named.enclosing, |answer, block| answer.number(i64::from(*block)))?;
         let types = &traced.layouts.types;
+        let wholes = types.wholes();
         answer.list(&types.made_up_types(), |answer, of| {
             answer.number(i64::from(*of))?;
             answer.facts(&*types.facts(*of)?)?;
             let key: Vec<_> = types.key(*of).into_iter().collect();
-            answer.list(&key, |answer, key| answer.field(key))
+            answer.list(&key, |answer, key| answer.field(key))?;
+            answer.option(wholes.get(of).copied().map(i64::from))
         })?;
         answer.list(&types.met(), |answer, of| answer.number(i64::from(*of)))
     })
@@ -321,20 +327,22 @@ pub unsafe extern "C" fn arenascope_traced_steps(
 }
 
 /// Containers by the way to them: each its path, type, form, links, containers, elements (how many, in the largest, buckets
-/// or NONE, longest chain or NONE), blocks and bytes held, where a block of the largest begins, whether it is certain, its
-/// elements' struct (see `Row`).
+/// or NONE, longest chain or NONE), blocks and bytes held, those of them that match, where a block of the largest begins,
+/// whether it is certain, its elements' struct (see `Row`). `matching`: a byte for each block, 1 for those that match; or
+/// none.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_rows(
     engine: &Engine,
     program: &Program,
     traced: &Traced,
+    matching: &Table,
     control: &Control,
     to: &mut [Given; 2],
 ) -> i32 {
     answered(to, |answer| {
         let modules = LoadedModules::new(&engine.image, &program.debug.modules);
         let memory = traced.ground.memory(engine, &modules)?;
-        let found = rows(traced.known(&memory)?, control)?;
+        let found = rows(traced.known(&memory)?, matching.of(), control)?;
         answer.list(&found, |answer, row| {
             answer.string(&row.path)?;
             answer.string(&row.of)?;
@@ -348,7 +356,8 @@ pub unsafe extern "C" fn arenascope_traced_rows(
             for number in [buckets, longest_chain] {
                 answer.option(number.map(|number| number as i64))?;
             }
-            for number in [row.held_blocks, row.held_bytes, row.sample, u64::from(row.certain)] {
+            let held = [row.held_blocks, row.held_bytes, row.matching_blocks, row.matching_bytes];
+            for number in held.into_iter().chain([row.sample, u64::from(row.certain)]) {
                 answer.number(number as i64)?;
             }
             answer.string(&row.element)
@@ -401,6 +410,207 @@ pub unsafe extern "C" fn arenascope_traced_waste(
                 each.values.into_iter().try_for_each(|value| answer.number(value as i64))
             })
         })
+    })
+}
+
+/// As `arenascope_traced_values` has them.
+fn uses(asked: &mut Asked) -> Result<Uses> {
+    let mut found = Uses::new();
+    for _ in 0..asked.count()? {
+        let name = u32::try_from(asked.number()?).map_err(|_| Failure::BadInput)?;
+        let (is_text, element) = (asked.number()? != 0, asked.number()? as u64);
+        found.try_reserve(1)?;
+        found.insert(name, Use { offsets: numbers(asked)?, element, is_text });
+    }
+    Ok(found)
+}
+
+fn member(asked: &mut Asked) -> Result<Member> {
+    let (form, offset, size) = (asked.number()?, asked.number()? as u64, asked.number()? as u64);
+    let (splits, first, second) = (asked.number()? != 0, asked.number()? as u64, asked.number()? as u64);
+    let of = || TypeId::try_from(first as i64).map_err(|_| Failure::BadInput);
+    let form = match form {
+        0 => MemberForm::Unsigned,
+        1 => MemberForm::Signed,
+        2 => MemberForm::Float,
+        3 | 4 if (1..=64).contains(&second) && first < 8 => {
+            MemberForm::Bits { first, count: second, signed: form == 4 }
+        }
+        5 => MemberForm::Characters,
+        6 => MemberForm::Array,
+        7 => MemberForm::Contents(of()?),
+        8 => MemberForm::Variant(of()?),
+        9 => MemberForm::Flexible(of()?),
+        10 if matches!(second, 1 | 2 | 4) => MemberForm::View { length: first, letter: second },
+        _ => return Err(Failure::BadInput),
+    };
+    Ok(Member { form, offset, size, splits })
+}
+
+fn operand(asked: &mut Asked) -> Result<Operand> {
+    Ok(match asked.number()? {
+        0 => Operand::Member(member(asked)?),
+        1 => Operand::Value(Value::Null),
+        2 => {
+            let (high, low) = (asked.number()?, asked.number()? as u64);
+            Operand::Value(Value::Number(i128::from(high) << 64 | i128::from(low)))
+        }
+        3 => Operand::Value(Value::Float(f64::from_bits(asked.number()? as u64))),
+        4 => Operand::Value(Value::Text(copied(asked.bytes()?)?)),
+        _ => return Err(Failure::BadInput),
+    })
+}
+
+fn condition(asked: &mut Asked) -> Result<Option<Condition>> {
+    let mut steps = Vec::new();
+    for _ in 0..asked.count()? {
+        let step = match asked.number()? {
+            0 => {
+                let (left, comparison) = (operand(asked)?, asked.count()?);
+                let comparison = *Comparison::ALL.get(comparison).ok_or(Failure::BadInput)?;
+                Step::Compare(left, comparison, operand(asked)?)
+            }
+            1 => Step::And,
+            2 => Step::Or,
+            3 => Step::Not,
+            _ => return Err(Failure::BadInput),
+        };
+        push(&mut steps, step)?;
+    }
+    if steps.is_empty() {
+        return Ok(None);
+    }
+    Condition::new(steps).map(Some)
+}
+
+impl Answer {
+    fn wide(&mut self, number: i128) -> Result<()> {
+        self.number((number >> 64) as i64)?;
+        self.number(number as i64)
+    }
+
+    fn key(&mut self, key: &Key) -> Result<()> {
+        match key {
+            Key::Null => self.number(1),
+            Key::Number(number) => {
+                self.number(2)?;
+                self.wide(*number)
+            }
+            Key::Float(bits) => {
+                self.number(3)?;
+                self.number(*bits as i64)
+            }
+            Key::Text(text, _) => {
+                self.number(4)?;
+                self.bytes(text)
+            }
+        }
+    }
+
+    fn tally(&mut self, tally: &Tally) -> Result<()> {
+        for number in [tally.objects, tally.unreadable, tally.nulls, u64::from(tally.is_text)] {
+            self.number(number as i64)?;
+        }
+        match tally.measured {
+            Measured::Nothing => self.number(0)?,
+            Measured::Numbers { least, greatest, sum } => {
+                self.number(1)?;
+                [least, greatest, sum].into_iter().try_for_each(|number| self.wide(number))?;
+            }
+            Measured::Floats { least, greatest, sum } => {
+                self.number(2)?;
+                [least, greatest, sum].into_iter().try_for_each(|number| self.number(number.to_bits() as i64))?;
+            }
+        }
+        self.wide(i128::try_from(tally.apart).unwrap_or(0))?;
+        self.option(tally.distinct().map(|count| count as i64))?;
+        self.list(&tally.frequent(), |answer, each| {
+            answer.key(&each.key)?;
+            answer.number(each.objects as i64)?;
+            answer.number(each.guessed as i64)
+        })
+    }
+}
+
+/// The members of all objects of a type. Asked is: of how many names of blocks, each its number, whether the block is a
+/// text, bytes of an array's element, and where objects lie in it; the members, each as `member` reads it; the steps of a
+/// condition, if there is one, each as `condition` reads it. Answered is: objects, blocks, those of both that are named by
+/// a guess, objects of which the condition cannot be read, the numbers of names of blocks with objects; of each member its
+/// `Tally`; paths; members that keep objects apart, each its number, and of each value this, how many objects have it, and
+/// the numbers of the paths that lead to them, and to how many (see `Found`).
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_traced_values(
+    engine: &Engine,
+    program: &Program,
+    traced: &Traced,
+    questions: &Table,
+    text: &Table,
+    control: &Control,
+    to: &mut [Given; 2],
+) -> i32 {
+    answered(to, |answer| {
+        let mut asked = asked(questions, text);
+        let uses = uses(&mut asked)?;
+        let mut members = Vec::new();
+        for _ in 0..asked.count()? {
+            push(&mut members, member(&mut asked)?)?;
+        }
+        let question = Question { uses, members, condition: condition(&mut asked)? };
+        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
+        let (memory, rules) = (traced.ground.memory(engine, &modules)?, traced.rules.clone());
+        let known = traced.known(&memory)?;
+        let mut tracer = Tracer::new(&memory, traced.layouts.clone(), &traced.ground.modules, rules, control)?;
+        let found = values(&known, &mut tracer.objects, &question, control)?;
+        for number in [found.objects, found.blocks, found.guessed_objects, found.guessed_blocks, found.unknown] {
+            answer.number(number as i64)?;
+        }
+        answer.list(&found.names, |answer, name| answer.number(i64::from(*name)))?;
+        answer.list(&found.tallies, Answer::tally)?;
+        answer.list(&found.paths, |answer, path| answer.string(path))?;
+        answer.list(&found.splits, |answer, split| {
+            answer.number(split.member as i64)?;
+            answer.list(&split.parts, |answer, part| {
+                answer.key(&part.key)?;
+                answer.number(part.objects as i64)?;
+                answer.list(&part.ways, |answer, (paths, objects)| {
+                    answer.list(paths, |answer, path| answer.number(i64::from(*path)))?;
+                    answer.number(*objects as i64)
+                })
+            })
+        })
+    })
+}
+
+/// Of each block a byte, whether a condition holds for an object in it (see `matching`). Asked is: conditions, each with
+/// the names of blocks and its steps, as `arenascope_traced_values` has them. Answered is of each how many objects there
+/// are, for how many it holds, of how many it cannot be read, and how many that match are named by a guess.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_traced_matching(
+    engine: &Engine,
+    program: &Program,
+    traced: &Traced,
+    questions: &Table,
+    text: &Table,
+    control: &Control,
+    to: &mut [Given; 2],
+) -> i32 {
+    guarded(|| {
+        let mut asked = asked(questions, text);
+        let mut every = Vec::new();
+        for _ in 0..asked.count()? {
+            let uses = uses(&mut asked)?;
+            let condition = condition(&mut asked)?.ok_or(Failure::BadInput)?;
+            push(&mut every, MatchingAsked { uses, condition })?;
+        }
+        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
+        let memory = traced.ground.memory(engine, &modules)?;
+        let (flags, sums) = matching(&traced.known(&memory)?, &every, control)?;
+        let mut numbers = with_room(4 * sums.len())?;
+        for sum in sums {
+            numbers.extend([sum.objects, sum.matching, sum.unknown, sum.guessed]);
+        }
+        *to = [Given::of(numbers), Given::of(flags)];
+        Ok(())
     })
 }
 

@@ -405,6 +405,11 @@ impl TypeTable {
         self.make(Facts { fields, language: facts.language, ..Facts::new(&facts.name, Form::Struct, size) }, Some(of))
     }
 
+    /// By types that were made so the types that they were made of.
+    pub fn wholes(&self) -> HashMap<TypeId, TypeId> {
+        self.shortened.borrow().iter().filter_map(|(whole, short)| short.map(|short| (short, *whole))).collect()
+    }
+
     /// The type of the characters that a member has: an array of them, or a union with one.
     fn character(&self, of: TypeId) -> Result<Option<TypeId>> {
         let facts = self.facts(of)?;

@@ -41,6 +41,11 @@ pub trait Modules {
 
     /// None: no vtable is there.
     fn vtable(&self, table: u64) -> Option<VtableClass>;
+
+    /// Reads what does not change, which not every image has; false where there is none.
+    fn read(&self, _: u64, _: &mut [u8]) -> bool {
+        false
+    }
 }
 
 /// How malloc rounds sizes.
@@ -355,6 +360,33 @@ impl<'a> Memory<'a> {
     /// Fills `to` with the bytes from an address on; false where not all can be read.
     pub fn bytes(&self, address: u64, to: &mut [u8]) -> bool {
         self.with(address, to.len() as u64, |bytes| to.copy_from_slice(bytes)).is_some() || self.image.fill(address, to)
+    }
+
+    /// The same of what modules have, too.
+    pub fn read(&self, address: u64, to: &mut [u8]) -> bool {
+        self.bytes(address, to) || self.modules.read(address, to)
+    }
+
+    /// The bytes from an address on up to a 0, `longest` at most; None where no 0 ends what can be read.
+    pub fn text(&self, address: u64, longest: usize) -> Result<Option<Vec<u8>>> {
+        const PIECE: usize = 256;
+        let (mut text, mut piece) = (Vec::new(), [0; PIECE]);
+        while text.len() < longest {
+            let Some(at) = address.checked_add(text.len() as u64) else { return Ok(None) };
+            let mut size = PIECE - at as usize % PIECE;
+            // nothing says what follows
+            while size > 0 && !self.read(at, &mut piece[..size]) {
+                size /= 2;
+            }
+            let piece = &piece[..size];
+            let end = piece.iter().position(|byte| *byte == 0);
+            text.try_reserve(size)?;
+            text.extend_from_slice(&piece[..end.unwrap_or(size)]);
+            if end.is_some() || size == 0 {
+                return Ok(Some(text).filter(|_| end.is_some()));
+            }
+        }
+        Ok(Some(text))
     }
 
     /// An unsigned number of 1 to 8 bytes.

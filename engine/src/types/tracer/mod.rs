@@ -21,5 +21,6 @@ pub mod rules;
 mod tests;
 pub mod trace;
 mod unlisted;
+pub mod values;
 pub mod waste;
 mod words;

@@ -170,6 +170,10 @@ impl Modules for LoadedModules<'_> {
         symbols.is_some_and(|(_, here)| !here.is_empty())
     }
 
+    fn read(&self, address: u64, to: &mut [u8]) -> bool {
+        LoadedModules::read(self, address, to)
+    }
+
     fn vtable(&self, table: u64) -> Option<VtableClass> {
         let word = self.image.word;
         let [top, info, _] = self.words(table.checked_sub(2 * word)?)?;

@@ -77,6 +77,9 @@ pub struct Row {
     /// With all that lies below them.
     pub held_blocks: u64,
     pub held_bytes: u64,
+    /// Those of them of which a condition holds, as the caller says.
+    pub matching_blocks: u64,
+    pub matching_bytes: u64,
     /// Where a block of the largest one begins.
     pub sample: u64,
     pub certain: bool,
@@ -84,11 +87,17 @@ pub struct Row {
     pub element: Rc<str>,
 }
 
-/// What holds most first.
-pub fn rows(known: Known, control: &Control) -> Result<Vec<Row>> {
+/// What holds most first. `matching`: a byte for each block, 1 if a condition holds of it; or none.
+pub fn rows(known: Known, matching: &[u8], control: &Control) -> Result<Vec<Row>> {
     let patterns = Patterns::new(&known, control)?;
     let seen = filled(known.named.name.len().div_ceil(64), 0)?;
-    let mut rows = Rows { known, patterns, blocks: HashMap::new(), seen, control, found: Vec::new() };
+    let mut sums = filled(patterns.all.len(), (0u64, 0u64))?;
+    for ((block, pattern), _) in patterns.of.iter().enumerate().zip(matching).filter(|(_, is_match)| **is_match == 1) {
+        if let Some((blocks, bytes)) = sums.get_mut(*pattern as usize) {
+            (*blocks, *bytes) = (*blocks + 1, *bytes + known.memory.size(block as u32));
+        }
+    }
+    let mut rows = Rows { known, patterns, matching: sums, blocks: HashMap::new(), seen, control, found: Vec::new() };
     rows.find_blocks()?;
     for pattern in 0..rows.patterns.all.len() as u32 {
         rows.of_libraries(pattern)?;
@@ -438,6 +447,8 @@ impl Known<'_> {
 struct Rows<'a> {
     known: Known<'a>,
     patterns: Patterns,
+    /// Of each pattern the blocks of which a condition holds, and their bytes.
+    matching: Vec<(u64, u64)>,
     /// Of those patterns of which the blocks are looked at again.
     blocks: HashMap<u32, Vec<u32>>,
     /// A bit for each block that was met on a walk; none outside of one.
@@ -484,15 +495,17 @@ impl Rows<'_> {
         Ok(self.known.types().facts(of)?.form != Form::Character)
     }
 
-    /// Blocks and bytes, with all that is below.
-    fn held(&self, number: u32) -> (u64, u64) {
-        let (mut blocks, mut bytes, mut waiting) = (0, 0, vec![number]);
+    /// Blocks and bytes, with all that is below, and those of them of which a condition holds.
+    fn held(&self, patterns: &[u32]) -> [(u64, u64); 2] {
+        let (mut held, mut matching, mut waiting) = ((0, 0), (0, 0), patterns.to_vec());
         while let Some(each) = waiting.pop() {
             let pattern = self.pattern(each);
-            (blocks, bytes) = (blocks + pattern.blocks, bytes + pattern.bytes);
+            let (blocks, bytes) = self.matching[each as usize];
+            held = (held.0 + pattern.blocks, held.1 + pattern.bytes);
+            matching = (matching.0 + blocks, matching.1 + bytes);
             waiting.extend(&pattern.below);
         }
-        (blocks, bytes)
+        [held, matching]
     }
 
     /// A row of these patterns, whose elements have the name of the first.
@@ -506,14 +519,27 @@ impl Rows<'_> {
         patterns: &[u32],
         first: u32,
     ) -> Result<Row> {
-        let held = patterns.iter().map(|each| self.held(*each));
-        let (held_blocks, held_bytes) = held.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+        let [(held_blocks, held_bytes), (matching_blocks, matching_bytes)] = self.held(patterns);
         let largest = patterns.iter().rev().map(|each| self.pattern(*each)).max_by_key(|each| each.largest);
         let certain = patterns.iter().all(|each| self.pattern(*each).level <= Strength::Local as u8);
         let sample = largest.map_or(0, |largest| self.known.memory.start(largest.sample));
         let element = self.known.structure(self.pattern(first).name)?;
         let links = BTreeSet::new();
-        Ok(Row { path, of, form, links, containers, elements, held_blocks, held_bytes, sample, certain, element })
+        Ok(Row {
+            path,
+            of,
+            form,
+            links,
+            containers,
+            elements,
+            held_blocks,
+            held_bytes,
+            matching_blocks,
+            matching_bytes,
+            sample,
+            certain,
+            element,
+        })
     }
 
     /// The members by which structs of these patterns lead to their own kind.

@@ -11,9 +11,14 @@ use super::layouts::{Layouts, TypeTable};
 use super::memory::tests::{Heap, DATA, GARBAGE, WORD};
 use super::memory::Memory;
 use super::names::{BlockName, NameForm, CONTESTED, NONE};
+use super::objects::Objects;
 use super::rows::{rows, Elements, Known, Row, RowForm};
 use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use super::trace::{Start, Tracer};
+use super::values::{
+    matching, values, Asked, Comparison, Condition, Key, Measured, Member, MemberForm, Operand, Question, Step, Tally,
+    Use, Uses, Value, MATCHES, NO_OBJECT, OTHER, UNKNOWN,
+};
 use super::waste::{waste, Reason, Waste};
 use crate::failure::{Control, Failure, Result};
 use crate::image::Span;
@@ -206,12 +211,18 @@ impl Program {
 
     /// What is not needed.
     fn waste(&self) -> Vec<Waste> {
+        self.known(|known, objects, _| waste(known, objects, None, &Control::default()).unwrap())
+    }
+
+    /// What is found of the blocks' objects, by names.
+    fn known<R>(&self, ask: impl FnOnce(&Known, &mut Objects, &dyn Fn(&str) -> u32) -> R) -> R {
         self.look(|memory, tracer| {
             let (layouts, names) = (tracer.objects.layouts.clone(), tracer.objects.names.names.clone());
             let (steps, starts) = (tracer.objects.names.steps.all.clone(), &self.starts);
             let named = std::mem::take(&mut tracer.named);
             let known = Known { memory, layouts: &layouts, named: &named, names: &names, steps: &steps, starts };
-            waste(&known, &mut tracer.objects, None, &Control::default()).unwrap()
+            let number = |text: &str| names.iter().position(|name| &*name.text == text).expect("a name") as u32;
+            ask(&known, &mut tracer.objects, &number)
         })
     }
 
@@ -221,7 +232,7 @@ impl Program {
             let (layouts, names) = (&tracer.objects.layouts, &tracer.objects.names);
             let (names, steps) = (&names.names, &names.steps.all);
             let known = Known { memory, layouts, named: &tracer.named, names, steps, starts: &self.starts };
-            rows(known, &Control::default()).unwrap()
+            rows(known, &[], &Control::default()).unwrap()
         })
     }
 }
@@ -947,6 +958,120 @@ fn objects_in_one_list_alone_are_told_where_a_member_keeps_them_apart() {
     }
 }
 
+fn member(form: MemberForm, offset: u64, size: u64) -> Member {
+    Member { form, offset, size, splits: true }
+}
+
+#[test]
+fn a_member_tells_by_which_paths_objects_are_reached() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let item = types.structure("item", 40, &[("next", 0, program.int), ("closed", 8, program.int)]);
+    types.set(item, &[("next", 0, types.to(item)), ("closed", 8, program.int), ("number", 16, program.long)]);
+    let items: Vec<u64> = (0..200).map(|each| program.malloc(40, &[0, u64::from(each >= 20), each % 7])).collect();
+    for pair in items.windows(2) {
+        program.heap.put(pair[0], &[pair[1]]);
+    }
+    let some = program.malloc(8 * 20, &items[..20]);
+    program.variable("all", types.to(item), &[items[0]]);
+    program.variable("open", types.to(types.to(item)), &[some]);
+    program.known(|known, objects, number| {
+        let uses = Uses::from([(number("item"), Use { offsets: vec![0], ..Use::default() })]);
+        let members = vec![member(MemberForm::Signed, 8, 4), member(MemberForm::Unsigned, 16, 8)];
+        let question = Question { uses, members, condition: None };
+        let found = values(known, objects, &question, &Control::default()).unwrap();
+        assert_eq!((found.objects, found.blocks, found.guessed_objects, found.unknown), (200, 200, 0, 0));
+        let [closed, counted] = &found.tallies[..] else { panic!("two members") };
+        assert_eq!(
+            (closed.objects, closed.unreadable, closed.distinct(), counted.distinct()),
+            (200, 0, Some(2), Some(7))
+        );
+        assert_eq!(
+            counted.measured,
+            Measured::Numbers { least: 0, greatest: 6, sum: (0..200).map(|each| each % 7).sum() }
+        );
+        let most = closed.frequent();
+        assert_eq!((&most[0].key, most[0].objects, most[0].guessed), (&Key::Number(1), 180, 0));
+        let [split] = &found.splits[..] else { panic!("{:?}", found.splits) };
+        let told: Vec<_> = split
+            .parts
+            .iter()
+            .map(|part| {
+                let paths = part.ways[0].0.iter().map(|path| &*found.paths[*path as usize]).collect::<Vec<_>>();
+                (part.key.clone(), part.objects, part.ways[0].1, paths)
+            })
+            .collect();
+        let expected = [(Key::Number(1), 180, 180, vec!["all"]), (Key::Number(0), 20, 20, vec!["all", "open"])];
+        assert_eq!((split.member, &told[..]), (0, &expected[..]));
+    });
+}
+
+#[test]
+fn conditions_hold_or_not_or_are_unknown() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let item_type = types.structure("item", 40, &[("next", 0, types.to(program.long)), ("a", 8, program.int)]);
+    let text = program.malloc(24, &[u64::from_le_bytes(*b"hello\0\0\0")]);
+    let words = [(1, -5i64, text), (2, -5, 0), (3, 7, GARBAGE)];
+    let items: Vec<u64> =
+        words.iter().map(|(a, b, name)| program.malloc(40, &[0, a | 0xab << 32, *b as u64, *name])).collect();
+    for (name, item) in ["one", "two", "three"].iter().zip(items) {
+        program.variable(name, types.to(item_type), &[item]);
+    }
+    let a = Operand::Member(member(MemberForm::Signed, 8, 4));
+    let b = Operand::Member(member(MemberForm::Signed, 16, 8));
+    let name = Operand::Member(member(MemberForm::Characters, 24, 8));
+    let bits = Operand::Member(member(MemberForm::Bits { first: 4, count: 4, signed: false }, 12, 0));
+    let number = |number: i128| Operand::Value(Value::Number(number));
+    let is = |one: &Operand, sign: Comparison, other: Operand| Step::Compare(one.clone(), sign, other);
+    let hello = || Operand::Value(Value::Text(b"hello".to_vec()));
+    let flags = [OTHER, UNKNOWN, MATCHES];
+    let told = |steps: Vec<Step>| {
+        program.known(|known, _, number| {
+            let uses = Uses::from([(number("item"), Use { offsets: vec![0], ..Use::default() })]);
+            let asked = Asked { uses, condition: Condition::new(steps).unwrap() };
+            let (all, sums) = matching(known, &[asked], &Control::default()).unwrap();
+            let own: Vec<u8> = all.into_iter().filter(|flag| *flag != NO_OBJECT).collect();
+            assert_eq!(sums[0].objects, 3);
+            assert_eq!(sums[0].matching, own.iter().filter(|flag| **flag == MATCHES).count() as u64);
+            assert_eq!(sums[0].unknown, own.iter().filter(|flag| **flag == UNKNOWN).count() as u64);
+            own
+        })
+    };
+    let [no, unknown, yes] = flags;
+    assert_eq!(told(vec![is(&a, Comparison::AtLeast, number(2))]), [no, yes, yes]);
+    assert_eq!(told(vec![is(&b, Comparison::Less, number(0))]), [yes, yes, no]);
+    assert_eq!(told(vec![is(&a, Comparison::Less, b.clone())]), [no, no, yes]);
+    assert_eq!(told(vec![is(&bits, Comparison::Equal, number(0xa))]), [yes, yes, yes]);
+    assert_eq!(told(vec![is(&name, Comparison::Equal, hello())]), [yes, no, unknown]);
+    assert_eq!(told(vec![is(&name, Comparison::Equal, Operand::Value(Value::Null))]), [no, yes, unknown]);
+    assert_eq!(told(vec![is(&name, Comparison::Equal, hello()), Step::Not]), [no, yes, unknown]);
+    let both = |last: Step| vec![is(&name, Comparison::Equal, hello()), is(&a, Comparison::Equal, number(3)), last];
+    assert_eq!(told(both(Step::Or)), [yes, no, yes]);
+    assert_eq!(told(both(Step::And)), [no, no, unknown]);
+    assert!(Condition::new(vec![Step::And]).is_err() && Condition::new(vec![Step::Not]).is_err());
+    assert!(Condition::new(vec![is(&a, Comparison::Equal, number(1)), is(&a, Comparison::Equal, number(2))]).is_err());
+}
+
+#[test]
+fn of_too_many_values_the_frequent_ones_are_kept() {
+    let mut tally = Tally::new(true);
+    for number in 0..100_000i128 {
+        let value = if number % 3 == 0 { 7 } else { 1000 + 8 * number };
+        tally.add(Some(Value::Number(value)), number % 2 == 0).unwrap();
+    }
+    tally.add(None, false).unwrap();
+    tally.end().unwrap();
+    assert_eq!((tally.distinct(), tally.objects, tally.unreadable), (None, 100_000, 1));
+    let most = &tally.frequent()[0];
+    assert_eq!(most.key, Key::Number(7));
+    assert!((33_000..=33_334).contains(&most.objects) && most.guessed <= most.objects);
+    assert_eq!(
+        (tally.apart, tally.measured),
+        (1, Measured::Numbers { least: 7, greatest: 800_984, sum: 26_733_032_674 })
+    );
+}
+
 #[test]
 fn what_an_object_is_for_keeps_no_lists_apart_and_from_a_full_array_nothing_has_gone() {
     for member in ["refs", "refcount", "count", "is_server", "do_toggle", "shared", "speed"] {
@@ -1381,6 +1506,22 @@ fn types_and_memory_without_sense_end() {
     for seed in 0..50 {
         odd_program(seed).trace();
         odd_program(seed).waste();
+        odd_program(seed).known(|known, objects, _| {
+            let forms = [
+                MemberForm::Signed,
+                MemberForm::Float,
+                MemberForm::Bits { first: 7, count: 64, signed: true },
+                MemberForm::Characters,
+                MemberForm::Array,
+                MemberForm::View { length: u64::MAX, letter: 4 },
+            ];
+            let offsets = [0, 3, 16, u64::MAX, u64::MAX - 7];
+            let of = |form: &MemberForm| offsets.map(|offset| member(*form, offset, (offset ^ 8) & 31));
+            let members = forms.iter().flat_map(of).collect();
+            let own = Use { offsets: offsets.to_vec(), element: u64::MAX - seed, is_text: seed % 5 == 0 };
+            let uses = (0..known.names.len() as u32).map(|name| (name, own.clone())).collect();
+            values(known, objects, &Question { uses, members, condition: None }, &Control::default()).unwrap();
+        });
     }
 }
 

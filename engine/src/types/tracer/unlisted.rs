@@ -5,7 +5,7 @@
 //! only where the program itself says that something has happened to them: a member ("closed", "hashed") has one value in
 //! all that both have, and another one in all the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::claims::Strength;
@@ -61,8 +61,10 @@ pub struct Unlisted {
 }
 
 /// A pointer of one object or variable to another object, by its class.
-#[derive(Clone, Copy)]
-struct Edge {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Edge {
+    /// Of the object.
+    name: u32,
     target: u32,
     class: u32,
     /// u32::MAX: a variable.
@@ -70,7 +72,7 @@ struct Edge {
 }
 
 /// Pointers from blocks that are reached in one way, or from structs of one type, by one member, to objects of one type.
-struct Class {
+pub(super) struct Class {
     pattern: u32,
     step: Rc<str>,
     /// From one object to another of its kind.
@@ -89,6 +91,8 @@ struct Look {
 struct Classes<'a> {
     known: &'a Known<'a>,
     patterns: &'a Patterns,
+    /// The names of what is led to; None: of whatever may be unlisted.
+    wanted: Option<&'a HashSet<u32>>,
     all: Vec<Class>,
     /// By pattern, step, and name of what is led to.
     numbers: HashMap<(u32, u16, u32), u32>,
@@ -101,6 +105,9 @@ impl Classes<'_> {
     fn name(&self, block: u32) -> u32 {
         let block = block as usize;
         let name = self.known.name(block);
+        if self.wanted.is_some_and(|wanted| !wanted.contains(&name)) {
+            return NONE;
+        }
         let Some(own) = self.known.names.get(name as usize) else { return NONE };
         let is_object =
             own.form == NameForm::Object && own.words && self.known.named.level[block] <= Strength::Weak as u8;
@@ -145,8 +152,44 @@ impl Classes<'_> {
                 class
             }
         };
-        push(&mut self.edges, Edge { target: claimed.block, class, from })
+        push(&mut self.edges, Edge { name, target: claimed.block, class, from })
     }
+}
+
+/// All pointers to objects.
+pub(super) struct Pointers {
+    pub classes: Vec<Class>,
+    /// In order of the names of what they lead to, and of the blocks.
+    edges: Vec<Edge>,
+}
+
+impl Pointers {
+    /// Those to objects of one name each.
+    pub fn by_type(&self) -> Result<Vec<&[Edge]>> {
+        let (mut found, mut rest) = (Vec::new(), &self.edges[..]);
+        while let Some(name) = rest.first().map(|edge| edge.name) {
+            let (own, behind) = rest.split_at(rest.partition_point(|edge| edge.name <= name));
+            push(&mut found, own)?;
+            rest = behind;
+        }
+        Ok(found)
+    }
+}
+
+/// `wanted`: the names of what they lead to; None: whatever may be unlisted.
+pub(super) fn pointers(
+    known: &Known,
+    patterns: &Patterns,
+    objects: &mut Objects,
+    wanted: Option<&HashSet<u32>>,
+    control: &Control,
+) -> Result<Pointers> {
+    let (numbers, by_text) = (HashMap::new(), HashMap::new());
+    let mut classes = Classes { known, patterns, wanted, all: Vec::new(), numbers, by_text, edges: Vec::new() };
+    gather(&mut classes, objects, control)?;
+    let Classes { all: classes, mut edges, .. } = classes;
+    edges.sort_unstable();
+    Ok(Pointers { classes, edges })
 }
 
 /// Those of each type of which most are in one list alone.
@@ -157,27 +200,12 @@ pub fn unlisted(
     present: Option<&Present>,
     control: &Control,
 ) -> Result<Vec<Unlisted>> {
-    let mut classes = Classes {
-        known,
-        patterns,
-        all: Vec::new(),
-        numbers: HashMap::new(),
-        by_text: HashMap::new(),
-        edges: Vec::new(),
-    };
-    gather(&mut classes, objects, control)?;
-    let Classes { all, mut edges, .. } = classes;
-    let name_of = |block: u32| known.name(block as usize);
-    edges.sort_unstable_by_key(|edge| (name_of(edge.target), edge.target, edge.class, edge.from));
+    let pointers = pointers(known, patterns, objects, None, control)?;
     let mut found = Vec::new();
-    let mut rest = &edges[..];
-    while let Some(name) = rest.first().map(|edge| name_of(edge.target)) {
-        let end = rest.partition_point(|edge| name_of(edge.target) <= name);
-        let (own, behind) = rest.split_at(end);
-        rest = behind;
+    for own in pointers.by_type()? {
         control.advance(own.len() as u64)?;
         if own.len() >= FEWEST {
-            if let Some(each) = of_type(known, patterns, &all, name, own, present, control)? {
+            if let Some(each) = of_type(known, patterns, &pointers.classes, own, present, control)? {
                 push(&mut found, each)?;
             }
         }
@@ -245,38 +273,36 @@ fn gather(classes: &mut Classes, objects: &mut Objects, control: &Control) -> Re
 }
 
 /// Objects that are reached along one path, by their places among those of the type.
-struct List {
+pub(super) struct List {
     class: u32,
-    members: Vec<bool>,
-    count: usize,
+    pub members: Vec<bool>,
+    pub count: usize,
     /// An array in which each place is taken: nothing has gone from it.
     is_full: bool,
 }
 
-fn of_type(
-    known: &Known,
-    patterns: &Patterns,
-    classes: &[Class],
-    name: u32,
-    edges: &[Edge],
-    present: Option<&Present>,
-    control: &Control,
-) -> Result<Option<Unlisted>> {
+/// Objects of one name, and the lists that have them.
+pub(super) struct Listed {
+    pub blocks: Vec<u32>,
+    /// Those with most first.
+    pub lists: Vec<List>,
+}
+
+/// `edges`: to objects of one name.
+pub(super) fn lists_of(classes: &[Class], edges: &[Edge], control: &Control) -> Result<Listed> {
     let mut blocks: Vec<u32> = Vec::new();
     for edge in edges {
         if blocks.last() != Some(&edge.target) {
             push(&mut blocks, edge.target)?;
         }
     }
-    if blocks.len() < FEWEST {
-        return Ok(None);
-    }
     let place = |block: u32| blocks.binary_search(&block).ok();
     let mut by_class: HashMap<u32, Vec<(u32, u32)>> = HashMap::new();
+    let mut at = 0u32;
     for edge in edges {
-        if let Some(at) = place(edge.target) {
-            push(by_class.entry(edge.class).or_default(), (at as u32, edge.from))?;
-        }
+        // both are in order
+        at += u32::from(blocks[at as usize] != edge.target);
+        push(by_class.entry(edge.class).or_default(), (at, edge.from))?;
     }
     let mut of: Vec<(u32, Vec<(u32, u32)>)> = by_class.into_iter().collect();
     of.sort_by_key(|(class, some)| (std::cmp::Reverse(some.len()), *class));
@@ -299,6 +325,30 @@ fn of_type(
         let is_from_behind = BACKWARDS.iter().any(|word| step.ends_with(word));
         (std::cmp::Reverse(list.count), is_from_behind, list.class)
     });
+    Ok(Listed { blocks, lists })
+}
+
+/// The path to a list.
+pub(super) fn text_of(known: &Known, patterns: &Patterns, classes: &[Class], list: &List) -> Result<String> {
+    let class = &classes[list.class as usize];
+    let pattern = &patterns.all[class.pattern as usize];
+    let path = format!("{}{}", pattern.text, known.step(pattern, &class.step, None)?);
+    // a ring begins and ends in a struct of links
+    let whole = [".next", ".prev", "[]"].iter().find_map(|end| path.strip_suffix(end)).map(str::to_owned);
+    Ok(whole.unwrap_or(path))
+}
+
+fn of_type(
+    known: &Known,
+    patterns: &Patterns,
+    classes: &[Class],
+    edges: &[Edge],
+    present: Option<&Present>,
+    control: &Control,
+) -> Result<Option<Unlisted>> {
+    let Listed { blocks, lists } = lists_of(classes, edges, control)?;
+    let Some(name) = edges.first().map(|edge| edge.name).filter(|_| blocks.len() >= FEWEST) else { return Ok(None) };
+    let place = |block: u32| blocks.binary_search(&block).ok();
     let mut best: Option<(usize, usize, Split)> = None;
     for (at, all) in lists.iter().enumerate() {
         for (beside, few) in lists.iter().enumerate().skip(at + 1).filter(|(_, few)| !few.is_full) {
@@ -320,14 +370,7 @@ fn of_type(
     }
     let Some((all, few, split)) = best else { return Ok(None) };
     let (all, few) = (&lists[all], &lists[few]);
-    let text = |list: &List| -> Result<String> {
-        let class = &classes[list.class as usize];
-        let pattern = &patterns.all[class.pattern as usize];
-        let path = format!("{}{}", pattern.text, known.step(pattern, &class.step, None)?);
-        // a ring begins and ends in a struct of links
-        let whole = [".next", ".prev", "[]"].iter().find_map(|end| path.strip_suffix(end)).map(str::to_owned);
-        Ok(whole.unwrap_or(path))
-    };
+    let text = |list: &List| text_of(known, patterns, classes, list);
     let is_alone = |at: usize| all.members[at] && !few.members[at];
     let mut sum = keep(known, name, &blocks, &is_alone, present)?;
     let mut nodes: Vec<u32> = Vec::new();
@@ -381,6 +424,11 @@ fn follow(
         }
     }
     next.sort_unstable();
+    let mut begins: Vec<u32> = filled(count + 1, 0)?;
+    next.iter().for_each(|(from, _)| begins[*from as usize + 1] += 1);
+    for at in 0..count {
+        begins[at + 1] += begins[at];
+    }
     let mut best: Option<(usize, usize, Vec<bool>)> = None;
     for (number, list) in lists.iter().enumerate() {
         control.advance(count as u64)?;
@@ -391,13 +439,11 @@ fn follow(
             push(&mut waiting, at as u32)?;
         }
         // those that lie in front of all others
-        let targets: Vec<u32> = next.iter().map(|(_, to)| *to).collect();
         let heads = waiting.len();
-        let led = targets.iter().filter(|to| list.members[**to as usize]).count();
+        let led = next.iter().filter(|(_, to)| list.members[*to as usize]).count();
         let mut more = 0;
         while let Some(at) = waiting.pop() {
-            let first = next.partition_point(|(from, _)| *from < at);
-            for (_, to) in next[first..].iter().take_while(|(from, _)| *from == at) {
+            for (_, to) in &next[begins[at as usize] as usize..begins[at as usize + 1] as usize] {
                 if !members[*to as usize] {
                     members[*to as usize] = true;
                     more += 1;

@@ -1,0 +1,47 @@
+"""The option --where of several commands: only blocks with objects for which a condition on members holds."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ...blocks.declared.matching_objects import Asked, MatchingObjects, asked_condition
+from ...present.json_documents import block_records as records
+from ...present.shared_text.text import count
+from .arguments import argument
+from .command import Context
+
+WHERE = argument(
+    "--where",
+    metavar="CONDITION",
+    help="only blocks with objects for which this holds: 'closed == 1 and fd < 0', 'Session: state == DONE'",
+)
+
+
+def asked_where(context: Context, type: Optional[str] = None) -> Optional[Asked]:
+    """The condition, to be parsed before anything is looked at; None: there is none. `type`: one that is named beside
+    it."""
+    text = context.options.where
+    return asked_condition(text, type) if text is not None else None
+
+
+def where_key(found: Optional[MatchingObjects]) -> dict[str, object]:
+    """A document's key, which is there only with --where."""
+    return {} if found is None else {"where": where_record(found)}
+
+
+def where_record(found: MatchingObjects) -> records.WhereRecord:
+    return records.WhereRecord.of(
+        found,
+        matching_objects=found.matching,
+        guessed_objects=found.guessed,
+        unknown_objects=found.unknown,
+    )
+
+
+def where_line(found: MatchingObjects) -> str:
+    """For how many objects it holds."""
+    of = f" of {found.types[0]}" if len(found.types) == 1 else f" of {count(len(found.types), 'type')}"
+    said = f"{found.condition} holds for {found.matching:,} of {count(found.objects, 'object')}{of}"
+    if found.guessed:
+        said += f", {found.guessed:,} of them in blocks named by a guess"
+    return f"{said}; {found.unknown:,} more cannot be read" if found.unknown else said
