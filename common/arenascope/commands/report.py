@@ -57,7 +57,7 @@ from ..present.shared_text.findings import sentence, sentences
 from ..present.shared_text.text import NO_HEAP, Style, duration, unmarked_names
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
 from ..session.session import Session
-from .containers import missing_containers, note_text
+from .containers import live_bytes, missing_containers, note_text
 from .containers import row_record as container_record
 from .framework import live_copy
 from .framework.all_commands import parse_request
@@ -451,7 +451,7 @@ def _report(context: Context) -> Answer:
         if blocks.looked is None and may_look_unasked(context.options):
             concluded = concluded._replace(notes=[*concluded.notes, *_not_looked(context, picture)])
     if blocks.looked is not None:
-        live = blocks.looked.search.blocks.bytes
+        live = live_bytes(blocks.looked.search)
         found = find_all(blocks.waste or (), concluded.facts, live) if concluded.facts else ()
         concluded = concluded._replace(waste=blocks.waste, found=found, containers=blocks.containers, live=live)
         concluded = concluded._replace(notes=[*concluded.notes, *_unknown_types(context, blocks)])

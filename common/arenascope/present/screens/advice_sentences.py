@@ -417,7 +417,7 @@ def _again(figure: Figures, facts: Facts, say: Say) -> AdviceText:
 
 def _nothing(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     return AdviceText(
-        "nothing to tune: it is in use, and grew by little or nothing",
+        "no setting helps: it is in use, and grew by little or nothing meanwhile",
         _what_is_in_use(figure, facts, say),
         (
             # a single leak does not grow either
@@ -544,7 +544,7 @@ ADVICE: Mapping[str, Callable[[Figures, Facts, Say], AdviceText]] = {
         all_apply=True,
     ),
     "nothing-more-to-tune": lambda figure, facts, say: _nothing(figure, facts, say)._replace(
-        action="nothing more to tune: the rest is in use, and grew by little or nothing"
+        action="no other setting helps: the rest is in use, and grew by little or nothing meanwhile"
     ),
     "nothing-to-tune": _nothing,
     "ask-who-mapped": _ask,

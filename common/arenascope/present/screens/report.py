@@ -229,6 +229,8 @@ WITHIN, WITHIN_ALL = "of which ", "of both: "
 """Prefix of a row that is part of the row above, or of the two above."""
 WIDE_BAR = 24
 """Cells of a full bar if there is room."""
+BESIDE_FINDINGS = (*LOOKS, "clear-owner")
+"""Advice that says no more than what was found to be too much."""
 NO_HELP = ("arena-limit-no-help", "leave-arena-max")
 """Advice that says what not to do."""
 SMALL = 200
@@ -311,7 +313,14 @@ def lines(
         yield from map(style.bold, textwrap.wrap(report_findings.sentence(style, finding, concluded.live), width))
         for step in report_findings.lines(style, finding):
             yield from _item(step, width)
-    if told:
+    largest = [] if told else list(_largest_container(style, concluded))
+    for said in largest:
+        yield from map(style.bold, textwrap.wrap(said, width))
+        yield from _item(
+            "only the program knows whether all of it is needed: see whether what is no longer needed is taken out",
+            width,
+        )
+    if told or largest:
         yield ""
     for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
         yield style.bold(line)
@@ -327,7 +336,7 @@ def lines(
     if held is not None and ("owners" in asked or facts_matter(concluded, held.live)):
         yield ""
         yield style.bold("whose it is")
-        for said in (*held_lines(style, held), *_largest_container(style, concluded)):
+        for said in (*held_lines(style, held), *([] if largest else _largest_container(style, concluded))):
             yield from _item(said, width)
     if concluded.causes:
         yield ""
@@ -336,7 +345,7 @@ def lines(
             yield from _item(cause_line(pair) if full else pair[0], width)
     todo = [(each, words) for each, words in concluded.advice if each.id not in NO_HELP]
     if told:
-        todo = [each for each in todo if each[0].id not in LOOKS]
+        todo = [each for each in todo if each[0].id not in BESIDE_FINDINGS]
     if todo:
         yield ""
         several = sum(1 for each, _ in todo if each.effect) > 1
@@ -364,6 +373,8 @@ def lines(
         more.insert(0, f"{style.typed('types' if in_use else 'report --types')} (what the blocks are)")
     if named and in_use and concluded.waste is None:
         more.append(f"{style.typed('waste')} (what of it is not needed)")
+    if concluded.containers:
+        more.append(f"{style.typed('containers')} (what holds most, by the program's own names)")
     if held is not None:
         more.append(style.typed("owners"))
         more += [] if any(each.id in OF_LEAKS for each, _ in todo) else _next_leaks(style, held)
@@ -418,7 +429,7 @@ def _largest_container(style: Style, concluded: Conclusions) -> Iterator[str]:
             elements, part = count(each.elements.number, "element"), share(each.held_bytes, concluded.live)
             several = f" of {each.containers:,} containers" if each.containers > 1 else ""
             size = f"{style.size(each.held_bytes)}, {part}{'' if each.certain else GUESS}"
-            yield f"the largest container is {each.path}, with {elements}{several}: {size}"
+            yield f"{each.path} is the largest container, with {elements}{several}: {size} of the live bytes"
 
 
 def holds_most(style: Style, held: HeldSums, number: int = FIRST) -> Iterator[str]:

@@ -158,7 +158,7 @@ ADVICE = {
     **OF_WASTE,
     "free-lost": "free it when the last pointer to it goes: `chunk` shows what is in it, valgrind or "
     "`-fsanitize=leak` where it was allocated",
-    "break-cycle": "make one pointer of the way round a weak one (`weak_ptr`, `Weak`): that to the parent or owner; or "
+    "break-cycle": "make one pointer of the cycle a weak one (`weak_ptr`, `Weak`): that to the parent or owner; or "
     "clear it when the last one outside goes",
     "place-apart": "allocate these blocks in a pool of their own (an array, a slab, `std::pmr`), or before the large "
     "ones: then what is freed lies together, and goes back",
@@ -198,7 +198,7 @@ def until_text(style: Style, said: Statement) -> str:
         )
     if said.id == "trim-until-then":
         return f"until then malloc_trim(0) now and then: it returns {size} now"
-    return f"until then a restart brings back {size}, and watching tells when the next one is due"
+    return f"until then a restart frees {size}, until it has grown again"
 
 
 def lines(style: Style, each: ReportFinding) -> Iterator[str]:

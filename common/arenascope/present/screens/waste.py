@@ -52,12 +52,12 @@ ADVICE = {
     "tiny-containers": "make the container when its first element comes (a `unique_ptr` to it, an `optional`), or keep "
     "few elements in a vector",
     "node-overhead": "keep small elements beside each other: a vector, a deque or a sorted vector in place of nodes",
-    "unlisted": "take out of the first list what leaves the other one, if it is done with",
+    "unlisted": "what is taken out of the second list must leave the first one, too, and be freed",
     "sweep-table": "take out of the table from time to time what nobody else has (`use_count() == 1`, "
     "`retain(|text| Rc::strong_count(text) > 1)`), or keep weak pointers in it",
-    "cycle": "`gc.collect()` frees them: see whether the collector is off (`gc.disable()`); break the way round once "
-    "they are done with, or make one of its steps a `weakref`",
-    "unbounded": "give the cache a bound (`maxsize`), and leave out of its arguments what differs each time",
+    "cycle": "`gc.collect()` frees them: see whether the collector is off (`gc.disable()`); clear one pointer of the "
+    "cycle once they are done with, or make it a `weakref`",
+    "unbounded": "give the cache a bound (`maxsize`), and no argument that differs in each call",
     "rounding": "allocate many at once (an array, a slab, a pool), or make the object fit malloc's sizes: 24, 40, 56, "
     "72, 88 bytes and so on",
 }
@@ -106,7 +106,7 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
     if row.reason == "unlisted":
         return f"{row.path}: nobody but the table has {row.number:,} of {row.total:,} {row.type}; they keep {rest}"
     if row.mostly is not None:
-        return f"{row.path} {_of_python(row)}{style.size(row.room)}, mostly of {row.mostly.type}, {part}"
+        return f"{row.path} {_of_python(row)}{style.size(row.room)}, mostly in {row.mostly.type} objects, {part}"
     if row.reason == "rounding":
         each = f"{row.used // row.number:,} bytes and take {row.room // row.number:,}"
         return f"{row.path}: {row.number:,} objects are {each} each: {rest}"
@@ -123,7 +123,7 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
         keeps = "keeps" if row.number == 1 else "keep"
         return f"{row.path}: {number} without elements {keeps} {style.size(row.room)}, {part}{guess}"
     uses = "uses" if row.number == 1 else "use"
-    return f"{row.path}: {number} {uses} {style.size(row.used)} of {style.size(row.room)}; the rest is {part}{guess}"
+    return f"{row.path}: {number} {uses} {style.size(row.used)} of {style.size(row.room)}; not used: {rest}"
 
 
 KINDS = (
@@ -143,7 +143,7 @@ KINDS = (
 def _of_python(row: WasteRow) -> str:
     """What stands in front of the bytes."""
     if row.reason == "cycle":
-        return f"go round: nothing else leads to {count(row.number, row.type + ' object')}, which keep "
+        return f"makes cycles: nothing else leads to {count(row.number, row.type + ' object')}, which keep "
     entries = count(row.elements, "entry", "entries")
     return f"(lru_cache without bound): {entries}, {count(row.hits, 'hit')}, holds "
 
