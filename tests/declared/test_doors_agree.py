@@ -47,7 +47,7 @@ def test_all_doors_say_the_same(name: str, tmp_path: Path) -> None:
     of_process, of_core = (rows(each["types --limit 0"]["types"]) for each in said)
     assert of_process == of_core
     assert valued
-    assert sum(row["blocks"] for row in of_process if row["kind"] == "declared") > 50
+    assert any(row["kind"] == "declared" for row in of_process)
 
 
 def said_by_all(image: Image, valued: Sequence[str]) -> Documents:
