@@ -39,11 +39,12 @@ struct Frame<'a> {
     text: &'a str,
 }
 
-/// What lies below modules and frames, by the way to it. Asked is: what `Release` has; constants, where each begins, its
-/// bytes; spans in which interpreters lie; frames, of each its code, where its variables begin and what is written in front; addresses.
-/// Answered is: how many dicts of modules there are, how many objects, bytes in CPython's own pools, and rows (see `Row`), of caches whether they have no
-/// bound, hits, misses and what takes most below (see `Mostly`); then what only leads to itself (see `Cycle`); then the way to the object
-/// that has what lies at each address, and its class; "": there is none.
+/// What lies below modules and frames, by the way to it. Asked is: what `Release` has; constants, where each
+/// begins, its bytes; spans in which interpreters lie; frames, of each its code, where its variables begin and what
+/// is written in front; addresses. Answered is: how many dicts of modules there are, how many objects, bytes in
+/// CPython's own pools, and rows (see `Row`), of caches whether they have no bound, hits, misses and what takes
+/// most below (see `Mostly`); then what only leads to itself (see `Cycle`); then the way to the object that has
+/// what lies at each address, and its class; "": there is none.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_python(
     engine: &Engine,
@@ -55,23 +56,13 @@ pub unsafe extern "C" fn arenascope_python(
     answered(to, |answer| {
         let mut asked = asked(numbers, text);
         let release = release(&mut asked)?;
-        let mut constants = Vec::new();
-        for _ in 0..asked.count()? {
-            push(&mut constants, (asked.number()? as u64, asked.bytes()?))?;
-        }
-        let mut spans = Vec::new();
-        for _ in 0..asked.count()? {
-            push(&mut spans, Span { start: asked.number()? as u64, end: asked.number()? as u64 })?;
-        }
-        let mut frames = Vec::new();
-        for _ in 0..asked.count()? {
+        let constants = asked.list(|asked| Ok((asked.number()? as u64, asked.bytes()?)))?;
+        let spans = asked.list(|asked| Ok(Span { start: asked.number()? as u64, end: asked.number()? as u64 }))?;
+        let frames = asked.list(|asked| {
             let (code, variables) = (asked.number()? as u64, asked.number()? as u64);
-            push(&mut frames, Frame { code, variables, text: asked.string()? })?;
-        }
-        let mut addresses = Vec::new();
-        for _ in 0..asked.count()? {
-            push(&mut addresses, asked.number()? as u64)?;
-        }
+            Ok(Frame { code, variables, text: asked.string()? })
+        })?;
+        let addresses = asked.list(|asked| Ok(asked.number()? as u64))?;
         let malloc = Malloc::new(8, 16, 4096);
         if engine.image.word != 8 {
             return Err(Failure::BadInput);

@@ -48,6 +48,15 @@ impl<'a> Asked<'a> {
         (0..self.count()?).map(|_| self.path()).collect()
     }
 
+    /// Its length, and each as `one` reads it.
+    pub(crate) fn list<T>(&mut self, one: impl Fn(&mut Asked<'a>) -> Result<T>) -> Result<Vec<T>> {
+        let mut found = Vec::new();
+        for _ in 0..self.count()? {
+            push(&mut found, one(self)?)?;
+        }
+        Ok(found)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }

@@ -87,11 +87,7 @@ impl Ground {
 }
 
 fn numbers(asked: &mut Asked) -> Result<Vec<u64>> {
-    let mut found = Vec::new();
-    for _ in 0..asked.count()? {
-        push(&mut found, asked.number()? as u64)?;
-    }
-    Ok(found)
+    asked.list(|asked| Ok(asked.number()? as u64))
 }
 
 /// In order.
@@ -166,6 +162,20 @@ impl Traced {
             return Err(Failure::BadInput);
         }
         Ok(Known { memory, layouts, named, names, steps, starts })
+    }
+
+    /// Looks at what was traced once more, with the rules that it was traced by.
+    fn look<R>(
+        &self,
+        engine: &Engine,
+        program: &Program,
+        control: &Control,
+        look: impl FnOnce(&Known, &mut Objects) -> Result<R>,
+    ) -> Result<R> {
+        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
+        let (memory, rules) = (self.ground.memory(engine, &modules)?, self.rules.clone());
+        let mut tracer = Tracer::new(&memory, self.layouts.clone(), &self.ground.modules, rules, control)?;
+        look(&self.known(&memory)?, &mut tracer.objects)
     }
 }
 
@@ -312,9 +322,8 @@ pub unsafe extern "C" fn arenascope_traced_steps(
 ) -> i32 {
     answered(to, |answer| {
         let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let Ground { malloc, mapped, alone, modules: spans } = &traced.ground;
-        let memory = Memory::new(&engine.image, &engine.blocks, *malloc, &modules, mapped, alone)?;
-        let control = Control::default();
+        let (memory, control) = (traced.ground.memory(engine, &modules)?, Control::default());
+        let spans = &traced.ground.modules;
         let mut tracer = Tracer::new(&memory, traced.layouts.clone(), spans, Rc::default(), &control)?;
         for pair in pairs.of::<u32>().chunks_exact(2) {
             let Named { name, elements, .. } = &traced.named;
@@ -382,11 +391,9 @@ pub unsafe extern "C" fn arenascope_traced_waste(
     to: &mut [Given; 2],
 ) -> i32 {
     answered(to, |answer| {
-        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let (memory, present) = (traced.ground.memory(engine, &modules)?, Present::new(present.of())?);
-        let (known, rules) = (traced.known(&memory)?, traced.rules.clone());
-        let mut tracer = Tracer::new(&memory, traced.layouts.clone(), &traced.ground.modules, rules, control)?;
-        let found = waste(&known, &mut tracer.objects, Some(&present).filter(|_| is_known != 0), control)?;
+        let present = Present::new(present.of())?;
+        let present = Some(&present).filter(|_| is_known != 0);
+        let found = traced.look(engine, program, control, |known, objects| waste(known, objects, present, control))?;
         answer.list(&found, |answer, row| {
             answer.number(row.reason as i64)?;
             answer.string(&row.path)?;
@@ -551,16 +558,10 @@ pub unsafe extern "C" fn arenascope_traced_values(
     answered(to, |answer| {
         let mut asked = asked(questions, text);
         let uses = uses(&mut asked)?;
-        let mut members = Vec::new();
-        for _ in 0..asked.count()? {
-            push(&mut members, member(&mut asked)?)?;
-        }
+        let members = asked.list(member)?;
         let question = Question { uses, members, condition: condition(&mut asked)? };
-        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let (memory, rules) = (traced.ground.memory(engine, &modules)?, traced.rules.clone());
-        let known = traced.known(&memory)?;
-        let mut tracer = Tracer::new(&memory, traced.layouts.clone(), &traced.ground.modules, rules, control)?;
-        let found = values(&known, &mut tracer.objects, &question, control)?;
+        let found =
+            traced.look(engine, program, control, |known, objects| values(known, objects, &question, control))?;
         for number in [found.objects, found.blocks, found.guessed_objects, found.guessed_blocks, found.unknown] {
             answer.number(number as i64)?;
         }
@@ -596,12 +597,11 @@ pub unsafe extern "C" fn arenascope_traced_matching(
 ) -> i32 {
     guarded(|| {
         let mut asked = asked(questions, text);
-        let mut every = Vec::new();
-        for _ in 0..asked.count()? {
-            let uses = uses(&mut asked)?;
-            let condition = condition(&mut asked)?.ok_or(Failure::BadInput)?;
-            push(&mut every, MatchingAsked { uses, condition })?;
-        }
+        let every = asked.list(|asked| {
+            let uses = uses(asked)?;
+            let condition = condition(asked)?.ok_or(Failure::BadInput)?;
+            Ok(MatchingAsked { uses, condition })
+        })?;
         let modules = LoadedModules::new(&engine.image, &program.debug.modules);
         let memory = traced.ground.memory(engine, &modules)?;
         let (flags, sums) = matching(&traced.known(&memory)?, &every, control)?;
