@@ -248,7 +248,7 @@ NO_BLOCKS = "--{} has nothing to show: glibc's malloc has no blocks here"
 """For --types and --owners."""
 
 
-NO_ENGINE = "the blocks in use were not looked at: {}"
+NO_ENGINE = "the blocks in use were not looked at, as that needs the compiled engine: {}"
 NOT_LOOKED = (
     "the blocks in use are many, and were not looked at: {} also says what is lost, who holds the rest, and what of it "
     "is not needed; it takes about {} and {} of memory"
