@@ -8,6 +8,7 @@ import pytest
 from fault_services import (
     FIXTURES,
     LEVELS,
+    NEAR,
     Service,
     Truth,
     accused,
@@ -123,6 +124,24 @@ def test_no_service_without_a_fault_is_accused(name: str, level: str) -> None:
         assert used > 5_000_000
         for command in ACCUSING:
             assert accused(ask(service.pid, command), used) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("parser", "lost_bytes"),
+        ("routing", "cycle_bytes"),
+        ("scene", "lost_bytes"),
+        ("widgets", "perhaps_lost_bytes"),
+    ],
+)
+def test_the_verdict_counts_what_is_lost(name: str, key: str) -> None:
+    """It must not say that all is held if a finding says that nothing leads to it."""
+    have(name)
+    with Service(name, optimised(name)) as service:
+        report, bytes = ask(service.pid, "report"), service.truth.bytes
+    assert report["held"][key] == report["judgement"]["figures"][key] == pytest.approx(bytes, rel=NEAR)
 
 
 @pytest.mark.full

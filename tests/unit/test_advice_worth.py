@@ -12,6 +12,7 @@ from arenascope.analysis.causes import Facts, find_causes, judge
 from arenascope.analysis.report import RESIDENT, ArenaResident, HeldSums, Lost, MainHolder, ResidentPicture
 from arenascope.analysis.trim import ArenaUsage
 from arenascope.base.model import ArenaHeader, Params
+from arenascope.present.screens.verdict import verdict
 
 MIB = 1 << 20
 ARENAS = 6
@@ -159,3 +160,38 @@ def test_what_may_be_lost_leads_to_leaks(possible: int, unknown: int, doubted: b
     picture = ResidentPicture({"live": 60 * MIB}, RESIDENT, 60 * MIB, None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
     assert {each.id for each in find_advice(facts)} & set(OF_LEAKS) == expected
+
+
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({}, ()),
+        ({"lost": 30 * MIB}, ("lost",)),
+        ({"cycles": 30 * MIB}, ("cycles",)),
+        ({"perhaps": 30 * MIB}, ("perhaps",)),
+        ({"lost": 20 * MIB, "cycles": 10 * MIB, "perhaps": 5 * MIB}, ("lost", "cycles", "perhaps")),
+        ({"lost": 1000, "cycles": 3 * MIB, "perhaps": 2000, "files": 50 * MIB}, ("cycles",)),
+    ],
+)
+def test_the_verdict_says_what_is_found_to_be_lost(figures: dict[str, int], said: tuple[str, ...]) -> None:
+    """Nothing else may be said of memory to which, by what the report found, nothing leads that the program uses."""
+    held = HeldSums(
+        live=60 * MIB,
+        reached=60 * MIB - figures.get("lost", 0),
+        possible=0,
+        unknown=0,
+        doubted=False,
+        keepers=(),
+        lost=figures.get("lost", 0),
+        lost_blocks=9,
+        cycles=figures.get("cycles", 0),
+        perhaps=figures.get("perhaps", 0),
+    )
+    parts = {"live": 60 * MIB, "files": figures.get("files", 0)}
+    picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
+    facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
+    judgement = judge(facts)
+    text = verdict(judgement, lambda size: f"<{size}>", compared=False, has_waste=True)
+    assert judgement.id == "live-data"
+    assert [name for name in ("lost", "cycles", "perhaps") if f"<{figures.get(name)}>" in text] == [*said]
+    assert text != verdict(judgement, lambda size: f"<{size}>", compared=False, has_waste=False) or said

@@ -413,6 +413,7 @@ def judge(facts: Facts) -> Statement:
     if facts.held is not None:
         figures.update(lost_bytes=facts.held.lost, lost_blocks=facts.held.lost_blocks)
         figures.update(possible_bytes=facts.held.possible, unknown_bytes=facts.held.unknown)
+        figures.update(perhaps_lost_bytes=facts.held.perhaps, cycle_bytes=facts.held.cycles)
     names = {"measure": picture.measure, "serves_malloc": " and ".join(serving), **by.names}
     return Statement(_kind(facts), {**figures, **by.figures}, {**names, "may_serve_malloc": " and ".join(perhaps)})
 

@@ -456,6 +456,11 @@ class HeldSums(NamedTuple):
     """What is lost, by type: most first."""
     perhaps_rows: Sequence[Lost] = ()
     """The same of what only words in the unused room of containers lead to, which is reached as well."""
+    perhaps: int = 0
+    """What only words in the unused room of containers lead to; part of what is reached."""
+    cycles: int = 0
+    """What cycles of Python's objects keep to which nothing else leads. It is reached, too, and part of it may lie in
+    Python's own pools."""
     returns: Optional[int] = None
     """What would leave memory with what is lost; None: not known, or not asked for."""
 

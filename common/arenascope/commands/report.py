@@ -48,7 +48,7 @@ from ..present.screens import report as screen
 from ..present.screens.advice_sentences import AdviceText, words
 from ..present.screens.owners import NO_SUM, sums_of, together, whose
 from ..present.screens.report import further_apart, growth_sentence
-from ..present.screens.report_findings import find_all
+from ..present.screens.report_findings import ReportFinding, find_all, worth_saying
 from ..present.screens.report_findings import record as finding_record
 from ..present.screens.types import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
@@ -447,17 +447,14 @@ def _report(context: Context) -> Answer:
     else:
         facts = _with_blocks(context, facts_of(picture), blocks)
         facts = facts._replace(growth=what_they_show(grown.sentence), tells_types_that_grow=bool(grown.types))
-        concluded = _conclusions(context, facts, grown)
+        live = live_bytes(blocks.looked.search) if blocks.looked is not None else 0
+        found = find_all(blocks.waste or (), facts, live) if blocks.looked is not None else None
+        concluded = _conclusions(context, facts, grown, found, live)
         if blocks.looked is None and may_look_unasked(context.options):
             concluded = concluded._replace(notes=[*concluded.notes, *_not_looked(context, picture)])
     if blocks.looked is not None:
-        live = live_bytes(blocks.looked.search)
-        found = find_all(blocks.waste or (), concluded.facts, live) if concluded.facts else ()
-        concluded = concluded._replace(waste=blocks.waste, found=found, containers=blocks.containers, live=live)
+        concluded = concluded._replace(waste=blocks.waste, found=concluded.found or (), containers=blocks.containers)
         concluded = concluded._replace(notes=[*concluded.notes, *_unknown_types(context, blocks)])
-        if screen.worth_saying(concluded):
-            # what is known to be too much need not be seen to grow
-            concluded = concluded._replace(advice=sorted(concluded.advice, key=lambda each: each[0].id in LOOKS))
     return _answer(context, picture, concluded, page, blocks.looked)
 
 
@@ -516,6 +513,7 @@ def _with_blocks(context: Context, facts: Facts, blocks: _Blocks) -> Facts:
     if looked is not None and held is not None:
         keepers = [(each.name, each.bytes) for each in held.keepers]
         unnamed = unnamed_variables(context.target, looked.session.target, keepers)
+        held = held._replace(cycles=sum(each.unused for each in blocks.waste or () if each.reason == "cycle"))
     return facts._replace(
         seen=blocks.seen,
         held=held,
@@ -524,7 +522,10 @@ def _with_blocks(context: Context, facts: Facts, blocks: _Blocks) -> Facts:
     )
 
 
-def _conclusions(context: Context, facts: Facts, grown: _Growth) -> screen.Conclusions:
+def _conclusions(
+    context: Context, facts: Facts, grown: _Growth, found: Optional[Sequence[ReportFinding]], live: int
+) -> screen.Conclusions:
+    """`live`: bytes of all blocks, if these were looked at."""
     options, say = context.options, Style().size
     judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
@@ -532,9 +533,23 @@ def _conclusions(context: Context, facts: Facts, grown: _Growth) -> screen.Concl
     beside += further_apart(options.again, grown.sentence)
     if not context.session.started:
         beside += map(screen.NO_BLOCKS.format, requested_parts(options))
-    said = verdict(judgement, say, compared=facts.growth is not None)
+    told = worth_saying(found or (), live)
+    if told:
+        # what is known to be too much need not be seen to grow
+        advice.sort(key=lambda each: each[0].id in LOOKS)
+    has_waste = any(each.waste is not None for each in told)
+    said = verdict(judgement, say, compared=facts.growth is not None, has_waste=has_waste)
     return screen.Conclusions(
-        judgement, said, causes, advice, notes=beside, growth=grown.sentence, types_grown=grown.types, facts=facts
+        judgement,
+        said,
+        causes,
+        advice,
+        notes=beside,
+        growth=grown.sentence,
+        types_grown=grown.types,
+        facts=facts,
+        found=found,
+        live=live,
     )
 
 
@@ -822,7 +837,8 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
     doubted = bool(leaks.doubts if leaks is not None else doubts(search.session, search.roots, blocks, lost))
     known = leaks is not None and not doubted
     owners = find_owners(search)
-    named = [each for each in owners.holdings if each.owner.kind != UNREACHED][:ASKED]
+    holders = [each for each in owners.holdings if each.owner.kind != UNREACHED]
+    named = holders[:ASKED]
     lost_blocks = len(unreached) if known else 0
     lost_rows = _lost_rows(search, leaks.definite) if leaks is not None and lost_blocks else ()
     unused = leaks.unused if leaks is not None and not doubted else None
@@ -858,12 +874,13 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
         lost_blocks=lost_blocks,
         doubted=doubted,
         keepers=keepers,
-        others=max(0, held - sum(each.bytes for each in keepers[: figures.FIRST])),
+        others=sum(each.bytes for each in holders[figures.FIRST :]),
         jointly=jointly,
         in_turn=list(steps.in_turn()) if steps is not None else (),
         held_returns=steps.returns if steps is not None else 0,
         lost_rows=lost_rows,
         perhaps_rows=perhaps_rows,
+        perhaps=blocks.bytes_of(unused.blocks()) if unused is not None else 0,
         returns=_returned(search) if asked and lost_blocks else None,
     )
 

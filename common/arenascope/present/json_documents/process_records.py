@@ -513,6 +513,11 @@ class LiveBlockSums(Record):
     """All live blocks."""
     reached_bytes: Size
     """What variables, threads, other mappings or the kernel lead to."""
+    perhaps_lost_bytes: Size
+    """The part of that to which nothing but unused room of containers leads."""
+    cycle_bytes: Size
+    """What nothing but cycles of Python's objects leads to: part of what is reached, and objects in Python's own
+    pools."""
     possible_bytes: Size
     """What only pointers to insides lead to."""
     lost_bytes: Size

@@ -225,8 +225,10 @@ function owners() {
   const held = report.held;
   if (held) {
     box.append(says(said("report/held/reached_bytes"), " of ", said("report/held/live_bytes"), " in blocks is held",
+      ...(held.cycle_bytes ? ["; nothing but cycles of Python's objects leads to ", said("report/held/cycle_bytes"), " of it, which is garbage"] : []),
+      ...(held.perhaps_lost_bytes ? ["; nothing but unused room of containers leads to ", said("report/held/perhaps_lost_bytes"), " of it, which is perhaps lost"] : []),
       ...(held.lost_bytes ? ["; ", said("report/held/lost_bytes"), " in ", said("report/held/lost_blocks", number), " blocks is lost: nothing leads there"] : []),
-      ...(held.possible_bytes ? ["; ", said("report/held/possible_bytes"), " is perhaps lost: only pointers to the blocks' insides lead there"] : []),
+      ...(held.possible_bytes ? ["; ", said("report/held/possible_bytes"), " is possibly lost: only pointers to the blocks' insides lead there"] : []),
       ...(held.unknown_bytes ? ["; ", said("report/held/unknown_bytes"), " is led to by no plain pointer: this image lacks some of what may"] : []), "."));
     held.jointly.forEach((_, index) => { if (data.jointly[index]) box.append(says(coded(data.jointly[index]), " hold ", said(`report/held/jointly/${index}/retained_bytes`), " together: each leads there, and nothing else does.")); });
   }

@@ -417,6 +417,8 @@ def sums_of(held: HeldSums) -> LiveBlockSums:
     """The JSON record of a report's sums."""
     return LiveBlockSums.of(
         held,
+        perhaps_lost_bytes=held.perhaps,
+        cycle_bytes=held.cycles,
         owners=[MainHolderRecord.of(each, held_bytes=each.bytes, retained_bytes=each.alone) for each in held.first],
         jointly=[
             JointHoldersRecord.of(each, owners=roots(each.owners), retained_bytes=each.bytes) for each in held.jointly

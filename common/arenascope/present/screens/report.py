@@ -404,7 +404,12 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
     """How much memory in use can still be reached, how much cannot, and who holds most."""
     size = style.size
     part = "all" if held.reached == held.live else size(held.reached)
-    yield f"the program can still reach {part} of {size(held.live)} in blocks (resident or not)"
+    reach = "pointers lead to" if held.perhaps or held.cycles else "the program can still reach"
+    yield f"{reach} {part} of {size(held.live)} in blocks (resident or not)"
+    if held.cycles:
+        yield f"{size(held.cycles)} of it is garbage: nothing but cycles of Python's objects leads to it"
+    if held.perhaps:
+        yield f"{size(held.perhaps)} of it is perhaps lost: nothing but unused room of containers leads to it"
     if held.lost:
         yield f"{size(held.lost)} in {count(held.lost_blocks, 'block')} is lost: no pointer leads to it"
     if held.possible:

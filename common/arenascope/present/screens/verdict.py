@@ -48,15 +48,16 @@ def places(number: int) -> str:
     return "1 place" if number == 1 else f"{number:,} places"
 
 
-def verdict(said: Statement, say: Say, compared: bool = False) -> str:
+def verdict(said: Statement, say: Say, *, compared: bool, has_waste: bool) -> str:
     """The verdict for an image that tells which pages are in memory. `compared`: there was an earlier moment to compare
-    with."""
+    with; `has_waste`: the report says of what is held that it is not needed."""
     serves = said.names["serves_malloc"]
     first = f"{serves} serves malloc here, and arenascope reads glibc's malloc alone. " if serves else ""
-    return f"{first}{_of_glibc(said, say, compared)}{'.' if serves and said.id == 'no-heap' else ''}"
+    text = _of_glibc(said, say, compared=compared, has_waste=has_waste)
+    return f"{first}{text}{'.' if serves and said.id == 'no-heap' else ''}"
 
 
-def _of_glibc(said: Statement, say: Say, compared: bool) -> str:
+def _of_glibc(said: Statement, say: Say, *, compared: bool, has_waste: bool) -> str:
     figure = whole(said.figures)
     name = NAMES[said.names["measure"]]
     if not figure["started"]:
@@ -76,7 +77,9 @@ def _of_glibc(said: Statement, say: Say, compared: bool) -> str:
         judgement = _judgement(said, say).rstrip(".")
         return f"{text}. {judgement}{f'; {most}' if most else ''}."
     proven = figure.get("lost_bytes") is not None
-    in_use = _proof(figure, say, compared) if proven else JUDGEMENTS[said.id] if compared else ONE_LOOK
+    in_use = JUDGEMENTS[said.id] if compared else ONE_LOOK
+    if proven:
+        in_use = _proof(figure, say, compared=compared, has_waste=has_waste)
     return f"{text}. {in_use}; {_to_give_back(said, say)}."
 
 
@@ -94,18 +97,32 @@ def _to_give_back(said: Statement, say: Say) -> str:
     return f"{little}; {_stranded(said, say)}" if _matters(figure, "scraps_bytes") else little
 
 
-def _proof(figure: Figures, say: Say, compared: bool) -> str:
+def _proof(figure: Figures, say: Say, *, compared: bool, has_waste: bool) -> str:
     """What following pointers proved about memory in use."""
-    lost, unknown, possible = figure["lost_bytes"], figure["unknown_bytes"], figure["possible_bytes"]
+    lost, cycles, perhaps = figure["lost_bytes"], figure["cycle_bytes"], figure["perhaps_lost_bytes"]
+    unknown, possible = figure["unknown_bytes"], figure["possible_bytes"]
+    said = []
     if _matters(figure, "lost_bytes"):
         leak = "A leak" if 2 * lost >= figure["live_bytes"] else "In part a leak"
-        return f"{leak}: nothing leads to {say(lost)} in {count(figure['lost_blocks'], 'block')} any more"
+        said.append(f"{leak}: nothing leads to {say(lost)} in {count(figure['lost_blocks'], 'block')} any more")
+    if _matters(figure, "cycle_bytes"):
+        garbage = "Garbage" if 2 * cycles >= figure["live_bytes"] else "In part garbage"
+        only = f"nothing but cycles of its objects leads to {say(cycles)} any more"
+        said.append(f"{garbage} that Python's collector has not freed: {only}")
+    if _matters(figure, "perhaps_lost_bytes"):
+        leak = "Perhaps a leak" if 2 * perhaps >= figure["live_bytes"] else "In part perhaps a leak"
+        said.append(f"{leak}: nothing but unused room of containers leads to {say(perhaps)}")
+    if said:
+        return ". ".join(said)
     if _matters(figure, "unknown_bytes"):
         return f"It is in use; whether {say(unknown)} of it, to which no plain pointer leads, is lost is not known"
     if _matters(figure, "possible_bytes"):
         return f"It is in use; {say(possible)} of it is possibly lost: only pointers to insides of blocks lead there"
-    but = f" but {say(lost + unknown + possible)}" if lost + unknown + possible else ""
-    held = f"It is in use, and all of it{but} is held: {'hardly a leak' if lost + possible else 'no leak'}"
+    not_held, hardly = lost + cycles + perhaps + unknown + possible, lost + cycles + perhaps + possible
+    held = f"It is in use, and all of it{f' but {say(not_held)}' if not_held else ''} is held"
+    if has_waste:
+        return f"{held}: {'hardly anything' if hardly else 'nothing'} is lost, but not all of it is needed"
+    held = f"{held}: {'hardly a leak' if hardly else 'no leak'}"
     return held if compared else f"{held}, though it may be more than is needed, or grow"
 
 
