@@ -16,6 +16,8 @@ from doors import DOORS, NEWEST, Core, Door, Image, Live, Outcome, give_up
 from looks import ROOT, plain_environment, run
 from subjects import Subject
 
+import arenascope
+
 FIXED = ["-std=gnu11", "-D_GNU_SOURCE", "-pthread", "-g", "-O1", "-fno-builtin"]
 COMMANDS = ["version --json", "arenas --json", "version", "arenas", "arenas --quick --json"]
 BUILD_SECONDS = 200
@@ -186,6 +188,15 @@ def test_another_allocator_is_named_once() -> None:
                 assert "stops" not in done.stderr, done.stderr
         finally:
             sleeping.kill()
+
+
+def test_its_memory_is_not_copied_unasked() -> None:
+    """A copy has nothing of its blocks to tell; of those that glibc serves beside it only who asks is told."""
+    for environment, is_copied in ((None, True), ({"LD_PRELOAD": library("jemalloc")}, False)):
+        with Subject("beside", env=environment) as subject:
+            process = arenascope.open(str(subject.pid))
+            assert (process.report().findings is not None) is is_copied
+            assert process.report(owners=True).findings is not None
 
 
 def test_its_memory_is_not_trimmed() -> None:

@@ -20,6 +20,10 @@ from arenascope.cli import several_subjects
 from arenascope.commands.framework import live_copy
 from arenascope.commands.framework.all_commands import find_command
 from arenascope.present.screens.report import NO_RESIDENCY
+from arenascope.session.resident import look_up
+from arenascope.session.session import Session
+from arenascope.sources.live.live_target import ProcessTarget
+from arenascope.sources.live.process import ProcessImage
 
 PAGE = 4096
 REPORT = "report --json"
@@ -186,6 +190,21 @@ def test_blocks_are_looked_at_unasked_where_that_is_cheap(tmp_path: Path, monkey
         for image in (str(subject.pid), str(core)):
             seen = several_subjects.look(several_subjects.SubjectRequest(image, "report", options))
             assert json.loads(seen.text)["findings"] is None
+
+
+def test_malloc_is_searched_for_once_if_it_was_never_called() -> None:
+    """Before the process is held; what was found is looked at again then."""
+    with Subject("untouched") as subject, ProcessImage(subject.pid) as image:
+        target = ProcessTarget(image, (), False)
+        known = look_up(target, 0)
+        assert known is not None
+        held, moved = Session(target), Session(target)
+        held.untouched, moved.untouched = known, known._replace(main_arena=known.main_arena + target.page_size)
+        assert held.located is known
+        assert not held.started
+        assert moved.located.main_arena == known.main_arena
+    with Subject("quotes") as subject, ProcessImage(subject.pid) as image:
+        assert look_up(ProcessTarget(image, (), False), 0) is None
 
 
 def test_before_the_first_malloc() -> None:

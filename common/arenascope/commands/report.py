@@ -307,7 +307,7 @@ def is_unasked(options: Namespace) -> bool:
 
 def settle(options: Namespace, pid: int) -> None:
     allowed = getattr(options, "hold_at_most", None) or HOLD
-    options.unasked = may_look_unasked(options) and live_copy.is_cheap(pid, allowed)
+    options.unasked = may_look_unasked(options) and live_copy.is_worth_a_copy(pid, allowed)
 
 
 def takes_copy(options: Namespace) -> bool:

@@ -37,6 +37,7 @@ from ..engine import is_there
 from ..glibc import bins, mmapped, release_table
 from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
 from ..glibc.find.libc_file import current_brk
+from ..glibc.find.main_arena import Located
 from ..glibc.find.which_allocator import maker_of
 from ..sources.target import MappingUse, PageUse, Region, Residency, Runs, Span, Target
 from .session import Session
@@ -550,8 +551,9 @@ def find_means(session: Session, target: Optional[Target] = None) -> Means:
     return Means(shell, lacks=f"{UNKNOWN_CODE} ({LOAD_SYMBOLS})")
 
 
-def look_up(target: Target, libc: int) -> None:
-    """Reads what a process's files tell, while it still runs: symbols, the release, the engine."""
+def look_up(target: Target, libc: int) -> Optional[Located]:
+    """Reads what a process's files tell, while it still runs: symbols, the release, the engine. Returns where malloc is
+    if it was never called, which takes a search."""
     is_there()
     session = Session(target, libc)
     # it changes meanwhile
@@ -561,6 +563,9 @@ def look_up(target: Target, libc: int) -> None:
             trim_rules(session)
             # threads are asked while they are held: there may be many
             _ = session.max_fast, session.perturb
+        elif len(session.located.copies) == 1:
+            return session.located
+    return None
 
 
 def read_lists(session: Session, mappings: bool) -> None:

@@ -32,7 +32,7 @@ from ..glibc import arena, bins, mmapped, params, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.chunk import masked
 from ..glibc.find import thread_pointers, threads
-from ..glibc.find.main_arena import Located, locate
+from ..glibc.find.main_arena import Located, is_untouched, locate
 from ..glibc.process_layout import NO_TRAIL, Layout
 from ..glibc.sweep import Sweep, find_chain, listed_chunks
 from ..glibc.unknown_release.fitting_layout import settle, settle_release, with_tcache_seen
@@ -115,6 +115,8 @@ class Session:
         self.other_files = cache(partial(other_files, target))  # modules without a local file for their symbols
         self.rules = UsersRules()
         self.block_results = BlockResults()
+        self.untouched: Optional[Located] = None
+        """Where malloc was found before the process was held, if it had not been called by then."""
 
     def has_read(self, *parts: Part) -> bool:
         """Whether these parts are there: a step has asked for them."""
@@ -122,7 +124,9 @@ class Session:
 
     @cached_property
     def located(self) -> Located:
-        located = locate(self.target, self.memory, self.libc, self.trail)
+        located = None if self.trail.wanted else self.untouched
+        if located is None or is_untouched(self.target, self.memory, located.main_arena) is None:
+            located = locate(self.target, self.memory, self.libc, self.trail)
         self.findings += located.layout.unknown
         return located
 

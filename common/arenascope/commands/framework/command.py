@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 
     from ...base.model import Means
     from ...glibc.find.inside_malloc import StackFrame
+    from ...glibc.find.main_arena import Located
     from ...present.json_documents.record import Document
     from ...session.session import Session
     from ...sources.target import Target, ThreadInfo
@@ -240,6 +241,7 @@ class Context:
         """None until the session is first used."""
         self.means: Optional[Means] = None
         """Set by commands that mention --apply."""
+        self._untouched: Optional[Located] = None
         self.copies = ExitStack() if copies is None else copies
         """Closes the copies of a live process that are read in its place."""
 
@@ -255,7 +257,10 @@ class Context:
             if self._reads.lists:
                 from ...session.resident import look_up
 
-                self.door.before_hold(lambda target: look_up(target, self.options.libc))
+                def make_ready(target: Target) -> None:
+                    self._untouched = look_up(target, self.options.libc)
+
+                self.door.before_hold(make_ready)
             elif self._reads.copy:
                 from .live_copy import expect_copy
 
@@ -271,6 +276,7 @@ class Context:
             look_at_copy_if_ready(self, if_room=not self._reads.whole)
         if self.opened is None:
             self.opened = self.open_session(self.target)
+            self.opened.untouched = self._untouched
             if self._reads.lists and self.door.lets_go and self.target.kind == "live":
                 from ...session.resident import read_lists
 

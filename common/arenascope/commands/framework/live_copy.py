@@ -19,11 +19,13 @@ from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks
 from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.roots import find_roots
 from ...engine import EngineImage, is_there
+from ...glibc.find.which_allocator import find_allocators
 from ...present.shared_text.text import Style
 from ...session.session import Session
 from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.save_image import CoreWriter
 from ...sources.live.cgroups import memory_left
+from ...sources.live.live_target import ProcessTarget
 from ...sources.live.process import ProcessImage
 from ...sources.live.procfiles import read_status
 from ...sources.live.save_process import ProcessCopy, copy_process, room_in_memory, save_process
@@ -135,12 +137,17 @@ def _copier(process: ProcessImage) -> Optional[EngineImage]:
     return EngineImage(process.pointer_size, process.byte_order) if is_there() else None
 
 
-def is_cheap(pid: int, at_most: float) -> bool:
-    """Whether a process is small enough to be copied without an option: memory has room for the copy, and for working
-    on it. `at_most`: seconds for which it may be held."""
+def is_worth_a_copy(pid: int, at_most: float) -> bool:
+    """Whether a process is copied without an option: it is small enough, memory has room for the copy and for working
+    on it, and no other allocator serves malloc, of whose blocks a copy tells nothing. `at_most`: seconds for which it
+    may be held."""
     with suppress(OSError, TargetError):
         size = read_status(pid).rss or 0
-        return 0 < size <= min(UNASKED, _memory_for_copy(size), IN_A_SECOND * at_most) and is_there()
+        if not (0 < size <= min(UNASKED, _memory_for_copy(size), IN_A_SECOND * at_most) and is_there()):
+            return False
+        with ProcessImage(pid) as image:
+            allocators = find_allocators(ProcessTarget(image, (), False), image.regions())
+        return not any(each.replaces_malloc for each in allocators)
     return False
 
 
