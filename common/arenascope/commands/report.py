@@ -67,7 +67,7 @@ from .framework.live_copy import CopiedImage
 from .map import sentences as map_sentences
 from .snapshot import moment_before, take_moment
 from .types import typed
-from .waste import is_unknown, row_record
+from .waste import is_unknown
 
 AT_ONCE = ("arenas", "trim", "params", "version")
 """Commands that the report has read most for: they run while the process is held."""
@@ -712,13 +712,6 @@ def _found(
         if concluded.found is None
         else [finding_record(each, concluded.live) for each in concluded.found[:FINDINGS]],
         containers=None if concluded.waste is None else [container_record(each) for each in concluded.containers],
-        waste=None
-        if concluded.waste is None
-        else [
-            row_record(context.session, each.waste, context.user_data)
-            for each in screen.worth_saying(concluded)
-            if each.waste is not None
-        ],
         growth=grown and statement_record(grown, growth_sentence(grown)),
         grown=None if concluded.types_grown is None else [GrownType.of(each) for each in concluded.types_grown],
         measure=picture.measure if picture else None,

@@ -11,7 +11,7 @@ from ...analysis.top_order import FIGURES as TOP_FIGURES
 from ...analysis.trend import COURSES
 from ...base.model import FINDING_REASONS, KINDS
 from .arena_records import ALLOCATORS, AllocatorShare, Index
-from .block_records import HOLDS_BACK, OWNER_KINDS, BlocksOfType, ContainerRecord, RootRecord, WasteRecord, Written
+from .block_records import HOLDS_BACK, OWNER_KINDS, BlocksOfType, ContainerRecord, RootRecord, Written
 from .record import JUDGEMENT, Address, ChunkTally, Document, Record, Size, StatementRecord
 
 
@@ -596,8 +596,6 @@ class ReportDocument(Document, command="report"):
     containers: Optional[Sequence[ContainerRecord]]
     """The containers that hold most, three at most, as in containers: whether they need it only the program knows;
     null: not looked at."""
-    waste: Optional[Sequence[WasteRecord]]
-    """What of the blocks in use is not needed, where it is much, as in waste; null: not looked at."""
     judgement: Annotated[StatementRecord, JUDGEMENT]
     growth: Optional[StatementRecord]
     """With --since or --again: what grew, by two moments."""
