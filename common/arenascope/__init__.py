@@ -29,31 +29,35 @@ if TYPE_CHECKING:
     from .base.errors import RefusedError as RefusedError
     from .base.errors import TargetError as TargetError
     from .base.errors import UsageError as UsageError
+    from .commands.arenas import ArenasDocument as Arenas
     from .commands.framework.api_subject import Subject as Subject
-    from .present.json_documents.arena_records import ArenasDocument as Arenas
-    from .present.json_documents.arena_records import TrimDocument as Trim
-    from .present.json_documents.block_records import OwnersDocument as Owners
-    from .present.json_documents.block_records import TypesDocument as Types
+    from .commands.owners import OwnersDocument as Owners
+    from .commands.trim import TrimDocument as Trim
+    from .commands.types import TypesDocument as Types
     from .present.json_documents.record import Document as Document
 else:
 
     def __getattr__(name: str) -> object:
         """Loaded when it is first asked for: the shell, which starts for each look, needs none of it."""
         if name in ("ArenascopeError", "RefusedError", "TargetError", "UsageError"):
-            from .base import errors as home
+            from .base import errors
+
+            found = getattr(errors, name)
         elif name in ("Document", "Subject"):
-            from .commands.framework import api_subject as home
-        elif name in ("Arenas", "Trim"):
-            from .present.json_documents import arena_records as home
+            from .commands.framework import api_subject
 
-            name += "Document"
-        elif name in ("Owners", "Types"):
-            from .present.json_documents import block_records as home
-
-            name += "Document"
+            found = getattr(api_subject, name)
+        elif name == "Arenas":
+            from .commands.arenas import ArenasDocument as found
+        elif name == "Owners":
+            from .commands.owners import OwnersDocument as found
+        elif name == "Trim":
+            from .commands.trim import TrimDocument as found
+        elif name == "Types":
+            from .commands.types import TypesDocument as found
         else:
             raise AttributeError(f"module 'arenascope' has no attribute {name!r}")
-        return getattr(home, name)
+        return found
 
 
 def open(

@@ -18,7 +18,7 @@ from schemas import valid
 from subjects import Subject
 from test_redaction import Secret, leaked_in, libraries_of, secrets_of
 
-from arenascope.present.json_documents.schemas import schemas
+from arenascope.cli.json_schemas import schemas
 
 COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"), "mcp")
 BARE = (sys.executable, "-I", "-S", "-c")

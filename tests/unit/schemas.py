@@ -21,9 +21,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
-DESCRIBED = (
-    "described in common/arenascope/present/json_documents/, from which `make docs` writes docs/schema/arenascope.json"
-)
+DESCRIBED = "a field of the command's record, from which `make docs` writes docs/schema/arenascope.json"
 # the contract's order
 ENVELOPE = [
     "schema",

@@ -13,10 +13,10 @@ from heap_mixtures import everything
 from arenascope.analysis.report import PARTS
 from arenascope.cli import main as cli
 from arenascope.cli import top, watch
+from arenascope.cli.json_schemas import schemas
 from arenascope.commands.framework.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.overview import help_text
 from arenascope.present.glossary import IN_JSON, find_word, words
-from arenascope.present.json_documents.schemas import schemas
 from arenascope.present.shared_text.text import Style
 
 LOOKS = (

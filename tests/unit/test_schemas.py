@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Iterator, get_type_hints
+from typing import Annotated, Any, Iterator
 
 import pytest
 from fake_door import run_json
@@ -17,12 +17,12 @@ from heapbuilder import HeapImage
 from schemas import FILE, contract, definitions, followed, schema, valid_snapshot, wrong
 
 from arenascope.cli import main as cli
+from arenascope.cli.json_schemas import COMMANDS
 from arenascope.cli.main import INSTEAD
 from arenascope.commands import params, pins, trim, version
 from arenascope.commands.framework.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
 from arenascope.present.json_documents.record import Record
-from arenascope.present.json_documents.schemas import COMMANDS
 from arenascope.present.screens import types, verdict
 from arenascope.present.screens.advice_sentences import ADVICE
 from arenascope.present.shared_text import findings
@@ -149,8 +149,8 @@ def test_everything_that_is_concluded_has_an_id() -> None:
 
 
 def test_a_program_gets_the_record_that_the_schema_is_made_of() -> None:
-    given = {name: get_type_hints(getattr(Subject, name))["return"] for name in COMMANDS if hasattr(Subject, name)}
-    assert given == {name: COMMANDS[name] for name in given}
+    given = {name: said for name, said in Subject.__annotations__.items() if name in COMMANDS}
+    assert given == {name: f"_Asking[{COMMANDS[name].__name__}]" for name in given}
     # what writes files is asked for by ask()
     assert COMMANDS.keys() - given.keys() == {"snapshot", "save", "diff", "trend", "top"}
 

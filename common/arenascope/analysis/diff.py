@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optio
 from ..base.model import Allocator
 from .report import OF_ARENAS
 
-Document = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 """A snapshot's JSON, or a row of it. Its form was checked when the file was read."""
 NAMELESS = "a variable"
 CONTAINER = "container"
@@ -16,7 +16,7 @@ IN_PASSING = ("stack", "register")
 """Kinds of owners that hold the work in progress: what they hold comes and goes with every request."""
 
 
-def allocators_of(document: Document) -> list[Allocator]:
+def allocators_of(document: JsonObject) -> list[Allocator]:
     """Returns a snapshot's allocators; older snapshots have none."""
     rows = (document.get("arenas") or {}).get("allocators") or ()
     return [
@@ -25,12 +25,12 @@ def allocators_of(document: Document) -> list[Allocator]:
     ]
 
 
-def arena_name(row: Document) -> str:
+def arena_name(row: JsonObject) -> str:
     """Names an arena by its address, which stays for the process's life: its number moves with each new arena."""
     return "main" if row.get("main") else str(row["address"])
 
 
-def bin_name(row: Document) -> str:
+def bin_name(row: JsonObject) -> str:
     """Names a bin, the same in all arenas: a list that grows does so wherever threads go."""
     if row["kind"] == "unsorted":
         return "unsorted"
@@ -38,17 +38,17 @@ def bin_name(row: Document) -> str:
     return f"{row['kind']} {least}" + (f"-{largest}" if largest and largest != least else "")
 
 
-def size_name(row: Document) -> str:
+def size_name(row: JsonObject) -> str:
     largest = row.get("max_bytes")
     return f"{row['min_bytes']}-{largest}" if largest is not None else str(row["min_bytes"])
 
 
-def owner_name(row: Document) -> str:
+def owner_name(row: JsonObject) -> str:
     """Names an owner. What it holds by stale words has a name of its own; older snapshots do not tell."""
     return f"{_owner_name(row)} (stale words)" if row.get("stale") else _owner_name(row)
 
 
-def _owner_name(row: Document) -> str:
+def _owner_name(row: JsonObject) -> str:
     """Names an owner without its thread: threads come and go, and what they hold in one way is one figure."""
     kind, name = str(row.get("kind")), row.get("name")
     if kind in IN_PASSING:
@@ -65,7 +65,7 @@ def _owner_name(row: Document) -> str:
 
 OF_FILES = ("files", "shared", "kernel")
 """Parts of RSS that a core does not show."""
-UNKNOWN: Document = {}
+UNKNOWN: JsonObject = {}
 
 
 class FigureChange(NamedTuple):
@@ -135,7 +135,7 @@ class Diff(NamedTuple):
         return change * 3600 / self.seconds
 
 
-def compare(before: Document, after: Document) -> Diff:
+def compare(before: JsonObject, after: JsonObject) -> Diff:
     first, second = before.get("taken"), after.get("taken")
     seconds = None if first is None or second is None else float(second - first)
     if seconds is not None and seconds < 0:
@@ -163,11 +163,11 @@ def compare(before: Document, after: Document) -> Diff:
     )
 
 
-Rows = Mapping[str, Document]
+Rows = Mapping[str, JsonObject]
 """Rows by name; None in place of all of them: not known."""
 
 
-def figures_of(document: Document) -> Iterator[Figure]:
+def figures_of(document: JsonObject) -> Iterator[Figure]:
     """Every figure of one snapshot that `diff` compares."""
     yield Figure("rss", "rss", (document.get("report") or {}).get("rss_bytes"))
     for by, kind in KINDS.items():
@@ -175,7 +175,7 @@ def figures_of(document: Document) -> Iterator[Figure]:
             yield Figure(by, name, row.get(kind.key))
 
 
-def _one_process(before: Document, after: Document) -> Optional[bool]:
+def _one_process(before: JsonObject, after: JsonObject) -> Optional[bool]:
     """Compares where main_arena lies, which differs from run to run, and the process's number."""
     places = [
         next((str(row["address"]) for row in (each.get("arenas") or {}).get("arenas") or () if row.get("main")), None)
@@ -186,14 +186,14 @@ def _one_process(before: Document, after: Document) -> Optional[bool]:
     return all(one == other for one, other in pairs) if pairs else None
 
 
-def _parts(document: Document) -> Optional[Rows]:
+def _parts(document: JsonObject) -> Optional[Rows]:
     """Returns the parts of memory. A core does not know some, such as resident pages of files; an unreadable arena
     leaves what is in use and what is free unknown."""
     report = document.get("report") or {}
     rows = report.get("parts")
     if not rows:
         return None
-    parts: dict[str, Document] = {str(row["part"]): row for row in rows}
+    parts: dict[str, JsonObject] = {str(row["part"]): row for row in rows}
     if "unread" in parts:
         parts.update(dict.fromkeys(OF_ARENAS, UNKNOWN))
     if report.get("rss_bytes") is None:
@@ -201,20 +201,20 @@ def _parts(document: Document) -> Optional[Rows]:
     return parts
 
 
-def _by(rows: Optional[Iterable[Document]], name: Callable[[Document], str]) -> Optional[Rows]:
+def _by(rows: Optional[Iterable[JsonObject]], name: Callable[[JsonObject], str]) -> Optional[Rows]:
     return None if rows is None else {name(row): row for row in rows}
 
 
-def _arenas(document: Document) -> Optional[Rows]:
+def _arenas(document: JsonObject) -> Optional[Rows]:
     return _by((document.get("arenas") or {}).get("arenas"), arena_name)
 
 
-def _bins(document: Document) -> Optional[Rows]:
+def _bins(document: JsonObject) -> Optional[Rows]:
     """Sums the bins of one kind and index over all arenas."""
     return _sums(document, "bins", bin_name, ["bytes"])
 
 
-def _sums(document: Document, part: str, name: Callable[[Document], str], keys: Sequence[str]) -> Optional[Rows]:
+def _sums(document: JsonObject, part: str, name: Callable[[JsonObject], str], keys: Sequence[str]) -> Optional[Rows]:
     """Sums rows of one name; None if the document lacks them."""
     rows = (document.get(part) or {}).get(part)
     if rows is None:
@@ -227,7 +227,7 @@ def _sums(document: Document, part: str, name: Callable[[Document], str], keys: 
     return sums
 
 
-def _sizes(document: Document) -> Optional[Rows]:
+def _sizes(document: JsonObject) -> Optional[Rows]:
     return _by((document.get("chunks") or {}).get("sizes"), size_name)
 
 
@@ -237,17 +237,17 @@ def _by_what_they_hold(changes: Sequence[FigureChange], held: Sequence[FigureCha
     return sorted(changes, key=lambda each: -most.get(each.name, 0))
 
 
-def _sums_of_containers(document: Document) -> Optional[Rows]:
+def _sums_of_containers(document: JsonObject) -> Optional[Rows]:
     """Sums containers of one path, which may lead to several types."""
     return _sums(document, "containers", lambda row: str(row["path"]), ["elements", "held_bytes"])
 
 
-def held_by_containers(document: Document) -> Mapping[str, int]:
+def held_by_containers(document: JsonObject) -> Mapping[str, int]:
     """Returns bytes by the path to each container; empty if the document has no containers."""
     return {name: row["held_bytes"] for name, row in (_sums_of_containers(document) or {}).items()}
 
 
-def _owners(before: Document, after: Document, *both: Optional[Rows]) -> Optional[list[FigureChange]]:
+def _owners(before: JsonObject, after: JsonObject, *both: Optional[Rows]) -> Optional[list[FigureChange]]:
     """Sorts owners: first those that grew and keep what they have."""
     if both[0] is None or both[1] is None:
         return None
@@ -260,7 +260,7 @@ def _owners(before: Document, after: Document, *both: Optional[Rows]) -> Optiona
     return sorted(changes, key=lambda each: (not each.stays, (each.change or 0) < 0, -abs(each.change or 0)))
 
 
-def _mostly(before: Document, after: Document) -> Mapping[str, str]:
+def _mostly(before: JsonObject, after: JsonObject) -> Mapping[str, str]:
     """Returns, by owner, the type whose bytes changed most among those that it holds most of."""
     both = [(document.get("types") or {}).get("types") or () for document in (before, after)]
     sums: dict[str, dict[str, int]] = {}
@@ -272,12 +272,12 @@ def _mostly(before: Document, after: Document) -> Mapping[str, str]:
     return {owner: max(types, key=lambda name: abs(types[name])) for owner, types in sums.items()}
 
 
-def _sums_of_owners(document: Document) -> Optional[Rows]:
+def _sums_of_owners(document: JsonObject) -> Optional[Rows]:
     """Sums what all threads hold in one way."""
     rows = (document.get("owners") or {}).get("owners")
     if rows is None:
         return None
-    first: dict[str, Document] = {}
+    first: dict[str, JsonObject] = {}
     sums: dict[str, int] = {}
     for row in rows:
         name = owner_name(row)
@@ -290,7 +290,7 @@ def _sums_of_owners(document: Document) -> Optional[Rows]:
 class _Kind(NamedTuple):
     """One of the tables of figures of a snapshot."""
 
-    rows_of: Callable[[Document], Optional[Rows]]
+    rows_of: Callable[[JsonObject], Optional[Rows]]
     key: str
     """The column of a row that is compared."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Statement
-from .diff import CONTAINER, Document, compare, figures_of, held_by_containers, owner_name
+from .diff import CONTAINER, JsonObject, compare, figures_of, held_by_containers, owner_name
 from .report import FREE, LIVE
 from .trim import total
 
@@ -19,7 +19,7 @@ DOUBTFUL, TOLD_IN = 8, 3600
 """Less than that by so many times may be the begin of a growth, if it would bring as much in so many seconds."""
 
 
-def growth(before: Document, after: Document) -> Statement:
+def growth(before: JsonObject, after: JsonObject) -> Statement:
     """Compares two snapshots; by resident memory if both have it, else by what malloc has handed out."""
     diff = compare(before, after)
     if diff.one_process is False:
@@ -88,7 +88,7 @@ def _sum(changes: list[Optional[int]]) -> Optional[int]:
     return sum(known) if len(known) == len(changes) else None
 
 
-def _in_use(before: Document, after: Document) -> Optional[int]:
+def _in_use(before: JsonObject, after: JsonObject) -> Optional[int]:
     """Returns what is in use by malloc's own account: what the arenas hold that is not free, and mmapped blocks."""
     sums = []
     for document in (before, after):
@@ -157,7 +157,7 @@ class ProcessLife(NamedTuple):
 
     pid: Optional[int]
     name: str
-    documents: Sequence[Document]
+    documents: Sequence[JsonObject]
     """In the order of time."""
 
     @property
@@ -196,10 +196,10 @@ class Trend(NamedTuple):
         return next((each for each in self.series if each.by == "rss"), None)
 
 
-def lives(documents: Iterable[Document]) -> list[ProcessLife]:
+def lives(documents: Iterable[JsonObject]) -> list[ProcessLife]:
     """Groups snapshots by process: its number and start time, or where its main arena lies. The process seen last comes
     last."""
-    by_process: dict[tuple[object, ...], list[Document]] = {}
+    by_process: dict[tuple[object, ...], list[JsonObject]] = {}
     for document in documents:
         if document.get("taken") is not None:
             by_process.setdefault(_identity(document), []).append(document)
@@ -211,7 +211,7 @@ def lives(documents: Iterable[Document]) -> list[ProcessLife]:
     return sorted(lives, key=lambda life: (life.last, life.first))
 
 
-def _identity(document: Document) -> tuple[object, ...]:
+def _identity(document: JsonObject) -> tuple[object, ...]:
     target = document.get("target") or {}
     rows = (document.get("arenas") or {}).get("arenas") or ()
     main = next((row.get("address") for row in rows if row.get("main")), None)
@@ -408,7 +408,7 @@ class Grown(NamedTuple):
 class _SnapshotRows(NamedTuple):
     """The rows of one type in one snapshot: two modules may each have a type of that name."""
 
-    rows: Sequence[Document] = ()
+    rows: Sequence[JsonObject] = ()
 
     @property
     def bytes(self) -> int:
@@ -419,11 +419,11 @@ class _SnapshotRows(NamedTuple):
         return total(row.get("blocks") for row in self.rows)
 
     @property
-    def largest(self) -> Document:
+    def largest(self) -> JsonObject:
         return max(self.rows, key=lambda row: int(row["bytes"]))
 
 
-def grown_types(documents: Sequence[Document]) -> Optional[list[Grown]]:
+def grown_types(documents: Sequence[JsonObject]) -> Optional[list[Grown]]:
     """Returns the types that grew in snapshots of one process, in order of time. Those that grow steadily come first,
     then the largest growth. None if fewer than two snapshots have types."""
     both = [(float(each["taken"]), _rows_of(each)) for each in documents]
@@ -442,19 +442,19 @@ def worth_naming(grown: Sequence[Grown]) -> Sequence[Grown]:
     return [*grown[:1], *alike][:NAMED]
 
 
-def without_types(documents: Sequence[Document]) -> int:
+def without_types(documents: Sequence[JsonObject]) -> int:
     """Counts the snapshots without types, if others have them: in these no type counts as zero."""
     lacking = sum(_rows_of(each) is None for each in documents)
     return lacking if lacking < len(documents) else 0
 
 
-def _rows_of(document: Document) -> Optional[Iterable[Document]]:
-    rows: Optional[Iterable[Document]] = (document.get("types") or {}).get("types")
+def _rows_of(document: JsonObject) -> Optional[Iterable[JsonObject]]:
+    rows: Optional[Iterable[JsonObject]] = (document.get("types") or {}).get("types")
     return rows
 
 
-def _by_type(rows: Iterable[Document]) -> dict[str, _SnapshotRows]:
-    types: dict[str, list[Document]] = {}
+def _by_type(rows: Iterable[JsonObject]) -> dict[str, _SnapshotRows]:
+    types: dict[str, list[JsonObject]] = {}
     for row in rows:
         types.setdefault(str(row["type"]), []).append(row)
     return {name: _SnapshotRows(several) for name, several in types.items()}
@@ -484,10 +484,10 @@ def _grown(name: str, moments: Sequence[tuple[float, _SnapshotRows]]) -> Optiona
     )
 
 
-def _owner(first: _SnapshotRows, last: _SnapshotRows, change: int) -> Optional[Document]:
+def _owner(first: _SnapshotRows, last: _SnapshotRows, change: int) -> Optional[JsonObject]:
     """Returns the owner of the growth. A row names who holds most of a type. What that owner held before is known if
     the earlier row names it, too, or if there were no such blocks."""
-    after: Optional[Document] = last.largest.get("held_by")
+    after: Optional[JsonObject] = last.largest.get("held_by")
     if after is None:
         return None
     before = list(_held(first, owner_name(after)))

@@ -423,7 +423,7 @@ def _said_instead(options: argparse.Namespace) -> str:
     if options.completion:
         return _completion(options.completion)
     if options.schema:
-        from ..present.json_documents.schemas import as_text, schemas
+        from .json_schemas import as_text, schemas
 
         return as_text(schemas()[options.schema])
     door = door_path("gdb" if options.gdb_path or options.gdbinit else "lldb")

@@ -23,16 +23,16 @@ from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.internal_error import fault_id, fault_line
 from ..base.model import Statement
 from ..base.printable import one_line, printable
+from ..commands.chunk import ChunkDocument
 from ..commands.framework.all_commands import all_commands
 from ..commands.framework.api_subject import option_words
 from ..commands.framework.arguments import Argument, argument, help_in, outline_of
 from ..commands.framework.command import LIMIT, WITH_VALUES, Command
-from ..present.json_documents.block_records import ChunkDocument
 from ..present.json_documents.record import Envelope, failure, statement_record, written
-from ..present.json_documents.schemas import schemas
 from ..present.shared_text.findings import sentence
 from ..sources.live.procfiles import born, name_of
 from .api import Opened
+from .json_schemas import schemas
 from .shell import HOLD_AT_MOST_OPTION, How, seconds_to_hold
 from .subjects import CORE_OPTION, PID_OPTION, SUBJECTS
 

@@ -14,7 +14,7 @@ from copy import copy
 from multiprocessing import get_context
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ..analysis.diff import Document
+from ..analysis.diff import JsonObject
 from ..base.about import INTERRUPTED
 from ..base.background import processors
 from ..base.errors import ArenascopeError, TargetError
@@ -87,7 +87,7 @@ def _look(asked: SubjectRequest) -> SubjectAnswer:
         return SubjectAnswer(asked.subject, "".join(door.written), None, status)
 
 
-def figures(subject: str, types: bool = False, owners: bool = False) -> Document:
+def figures(subject: str, types: bool = False, owners: bool = False) -> JsonObject:
     """A snapshot of one subject; only "error" if it could not be made."""
     try:
         return unbroken(lambda: _figures(subject, types, owners))
@@ -97,7 +97,7 @@ def figures(subject: str, types: bool = False, owners: bool = False) -> Document
         return {"error": fault_line(error, "metrics", "shell")}
 
 
-def _figures(subject: str, types: bool, owners: bool) -> Document:
+def _figures(subject: str, types: bool, owners: bool) -> JsonObject:
     # sweeping and naming need more than the lists
     options, lists = Namespace(libc=0, json=True), not (types or owners)
     reads = Reads(lists, copy=not lists, whole=not lists, mappings=lists)
@@ -107,19 +107,19 @@ def _figures(subject: str, types: bool, owners: bool) -> Document:
         return documents
 
 
-def document(subject: str, command: str = "report", program: str = "", how: How = AS_USUAL) -> Document:
+def document(subject: str, command: str = "report", program: str = "", how: How = AS_USUAL) -> JsonObject:
     """A command's JSON about one process or core, as a dict: the function that an engine's workers run."""
     options = find_command(command).parser("arenascope").parse_args(["--json"])
     return _document(look(SubjectRequest(subject, command, options, how=how, program=program)), command)
 
 
-def _document(seen: SubjectAnswer, command: str) -> Document:
+def _document(seen: SubjectAnswer, command: str) -> JsonObject:
     if seen.error is None:
         return {"subject": seen.subject, **json.loads(seen.text)}
     return failed(seen.subject, command, seen.error, seen.error_id)
 
 
-def failed(subject: str, command: str, why: str, id: str = TargetError.id) -> Document:
+def failed(subject: str, command: str, why: str, id: str = TargetError.id) -> JsonObject:
     """The document of a subject that could not be read."""
     return {"subject": subject, **failure(command, id, why).to_dict()}
 

@@ -15,16 +15,16 @@ from contextlib import suppress
 from pwd import getpwuid
 from select import select
 from shutil import get_terminal_size
-from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Annotated, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.top_order import AT_LEAST, DEFAULT, SORTS, Order, figures
 from ..analysis.top_order import EXACT as EXACT_FIGURES
+from ..analysis.top_order import FIGURES as TOP_FIGURES
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..commands.framework.arguments import argument, outline_of, seconds
 from ..commands.framework.command import EXACT
-from ..present.json_documents.process_records import RunningProcess, TopDocument, WholeLook
-from ..present.json_documents.record import ChunkTally, envelope, plain
+from ..present.json_documents.record import ChunkTally, Document, Record, Size, envelope, plain
 from ..present.screens.verdict import OtherScreen
 from ..present.shared_text.text import Column, Style, column_table, count, duration, next_lines, number, safe_lines
 from ..session.header_look import HeaderLook, HeaderReader
@@ -35,6 +35,80 @@ from .subjects import typed_pids
 from .watch import Wanted, look_at
 
 QUIT = (b"q", b"Q")
+
+
+class WholeLook(Record):
+    """Exact figures of a process, which was held once for them."""
+
+    time: float
+    """When that was, in seconds since 1970."""
+    held_seconds: float
+    """For how long it was held."""
+    rss_bytes: Optional[Size]
+    """RSS."""
+    used_bytes: Optional[Size]
+    """In use, and resident."""
+    free_bytes: Optional[Size]
+    """Free in malloc, and resident."""
+    trim_bytes: Optional[Size]
+    """Of that: what malloc_trim(0) would return."""
+    tops_bytes: Optional[Size]
+    """Of that: tops of thread arenas, which malloc_trim leaves alone."""
+    stranded_bytes: Optional[Size]
+    """Of that: in pages that also hold something in use."""
+
+
+class RunningProcess(Record):
+    """A process that may be read. Figures of its malloc are null if it has no glibc malloc."""
+
+    pid: int
+    """Its pid."""
+    user: str
+    """Whose it is: a name, or the number where there is none."""
+    name: str
+    """As the kernel has it."""
+    rss_bytes: Size
+    """RSS, as ps shows it: it may lag behind by some pages."""
+    allocators: Sequence[str]
+    """What serves malloc in place of glibc, as far as that is known."""
+    arenas: Optional[Size]
+    """How many."""
+    system_bytes: Optional[Size]
+    """What the arenas have taken from the kernel and not returned."""
+    mmapped: ChunkTally
+    """Blocks with mappings of their own."""
+    tops_bytes: Optional[Size]
+    """Free in the arenas' tops."""
+    bins_bytes: Optional[Size]
+    """Free in bins, as far as they were followed."""
+    free_bytes: Optional[Size]
+    """Both: address space, without thread caches and fastbins; see free_whole."""
+    free_resident_bytes: Optional[Size]
+    """What of that is in memory, as far as it was looked at."""
+    stranded_bytes: Optional[Size]
+    """Of bins_bytes: in pages that also hold something else; see free_whole."""
+    free_whole: Optional[bool]
+    """Whether all tops were read and all bins followed to their ends; else these are lower bounds."""
+    exact: Optional[WholeLook]
+    """With --exact: what a whole look found, once; null: it was not asked for."""
+    figures: Annotated[Optional[str], ("enum", TOP_FIGURES)]
+    """What tells how much it has free, and its place: what is in exact; an estimate, read to the end of all lists while
+    it ran on; or at-least, lower bounds (free_whole is false). null: not known."""
+
+
+class TopDocument(Document, command="top"):
+    """The answer of top: one look at all processes, while they ran on."""
+
+    time: float
+    """When, in seconds since 1970."""
+    processes: Sequence[RunningProcess]
+    """Up to --limit as sorted, and those of --exact."""
+    left_out: Size
+    """How many more there are, beyond --limit."""
+    uncertain_pids: Sequence[int]
+    """Those that may belong further up, also of what is left out: not all of their free chunks were followed."""
+    unread: Size
+    """How many could not be read: most of them are not permitted."""
 
 
 class Keyboard:

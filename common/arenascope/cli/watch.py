@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, TextIO, Union
 
-from ..analysis.diff import Document
+from ..analysis.diff import JsonObject
 from ..analysis.report import PARTS, ResidentPicture
 from ..analysis.trend import STILL, Series, ValueAt, grown_types, judged
 from ..base.errors import ArenascopeError, TargetError, UsageError
@@ -56,7 +56,7 @@ class WatchLook(NamedTuple):
     held: float
     at: float
     """The time of the look, taken before types and owners, which take a while."""
-    document: Optional[Document] = None
+    document: Optional[JsonObject] = None
     """A snapshot, if one was asked for, or types."""
     allocators: Sequence[Allocator] = ()
     """Allocators other than glibc's malloc."""
@@ -69,7 +69,7 @@ class Course:
         self.first = self.last = first
         self.moments: list[ValueAt] = []
         self.held = 0.0
-        self._typed: list[Document] = []
+        self._typed: list[JsonObject] = []
         self.looks = 0
 
     def add(self, looked: WatchLook, seconds: float) -> None:
@@ -417,7 +417,7 @@ def _look_once(
     return seen.held
 
 
-def _keep(options: argparse.Namespace, pid: int, document: Document, shown: _Show) -> None:
+def _keep(options: argparse.Namespace, pid: int, document: JsonObject, shown: _Show) -> None:
     """Saves a snapshot. An error, such as a full disk, is shown and does not end the command."""
     process = (pid, document["target"]["started"])
     try:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Annotated, Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..analysis.trim import ArenaUsage, Trim, orphans, total, total_tally
 from ..base.model import REPLACED, Allocator, Tally
-from ..present.json_documents import arena_records as records
-from ..present.json_documents.record import ChunkTally
+from ..present.json_documents.record import ChunkTally, Document, Record, Size
+from ..present.json_documents.shared_records import (
+    ALLOCATORS,
+    SHARE,
+    ArenaIndex,
+    ArenaThread,
+    GlibcShareRecord,
+    OtherAllocator,
+    other_allocators,
+    share_record,
+)
 from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.resident import GlibcShare, mmapped_tally, problems_of, quick_usages, share_of, trims
 from .framework.command import LIMIT, Answer, Context, argument, command
@@ -22,6 +31,61 @@ SORTS = {
     "top": lambda usage: -(usage.header.top_bytes or 0),
     "resident": lambda usage: -(usage.resident or 0),
 }
+
+
+class ArenaPlace(ArenaIndex):
+    """An arena, its heaps and threads."""
+
+    main: bool
+    """Whether it is main_arena."""
+    heaps: Optional[Size]
+    """How many heaps it has."""
+    attached_threads: Optional[int]
+    """How many threads it counts."""
+    threads: Sequence[ArenaThread]
+    """Those that use it."""
+
+
+class ArenaFigures(Record):
+    """The figures of one arena, or of all."""
+
+    system_bytes: Optional[Size]
+    """What it took from the kernel (system_mem)."""
+    max_system_bytes: Optional[Size]
+    """Its maximum so far."""
+    used_bytes: Optional[int]
+    """Blocks in the program's hands, with malloc's bookkeeping."""
+    tcache: ChunkTally
+    """Chunks that thread caches keep of it."""
+    fast: ChunkTally
+    """Chunks in fastbins."""
+    bins: ChunkTally
+    """Chunks in unsorted, small and large bins."""
+    top_bytes: Optional[Size]
+    """The chunk at its end, which new blocks are cut from."""
+    resident_bytes: Optional[Size]
+    """What of it is in memory."""
+    trim_bytes: Optional[Size]
+    """What malloc_trim(0) would give back, of address space."""
+    trim_resident_bytes: Optional[Size]
+    """How much RSS would fall."""
+
+
+class ArenaRecord(ArenaPlace, ArenaFigures):
+    """An arena."""
+
+
+class ArenasDocument(Document, command="arenas"):
+    """The answer of arenas."""
+
+    arenas: Sequence[ArenaRecord]
+    """In the ring's order."""
+    mmapped: ChunkTally
+    """Blocks served by mmap, by mp_."""
+    totals: ArenaFigures
+    """The same of all arenas; null where one is not known."""
+    allocators: Annotated[Sequence[OtherAllocator], ALLOCATORS]
+    share: Annotated[Optional[GlibcShareRecord], SHARE]
 
 
 @command(
@@ -49,24 +113,24 @@ def arenas_command(context: Context) -> Answer:
     usages = sorted(usages, key=SORTS[context.options.sort])
     mmapped = mmapped_tally(session)
     share = share_of(session, plans is not None)
-    found = records.ArenasDocument(
+    found = ArenasDocument(
         arenas=[_row(usage, plans) for usage in sorted(usages, key=SORTS["index"])],
         mmapped=ChunkTally.of(mmapped),
         totals=_totals(usages, plans, session.all_arenas),
-        allocators=records.other_allocators(session.located.allocators),
-        share=records.share_record(share),
+        allocators=other_allocators(session.located.allocators),
+        share=share_record(share),
     )
     beside = list(allocators_lines(context.style, session.located.allocators, share))
     lines = _lines(context, usages, plans, mmapped, beside=beside)
     return Answer(found, lines, problems_of(session), told=[REPLACED])
 
 
-def _row(usage: ArenaUsage, plans: Optional[Plans]) -> records.ArenaRecord:
+def _row(usage: ArenaUsage, plans: Optional[Plans]) -> ArenaRecord:
     header, (released, resident) = usage.header, _trimmed(plans, usage.header.index)
-    return records.ArenaRecord.of(
+    return ArenaRecord.of(
         header,
         usage,
-        threads=[records.ArenaThread.of(cache) for cache in usage.threads],
+        threads=[ArenaThread.of(cache) for cache in usage.threads],
         system_bytes=header.system_mem,
         max_system_bytes=header.max_system_mem,
         tcache=ChunkTally.of(usage.tcache),
@@ -77,10 +141,10 @@ def _row(usage: ArenaUsage, plans: Optional[Plans]) -> records.ArenaRecord:
     )
 
 
-def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -> records.ArenaFigures:
+def _totals(usages: Sequence[ArenaUsage], plans: Optional[Plans], whole: bool) -> ArenaFigures:
     """Sums over all arenas; a lower bound if not `whole`."""
     each = [_trimmed(plans, usage.header.index) for usage in usages]
-    return records.ArenaFigures(
+    return ArenaFigures(
         system_bytes=total((usage.header.system_mem for usage in usages), whole),
         max_system_bytes=total((usage.header.max_system_mem for usage in usages), whole),
         used_bytes=total((usage.used for usage in usages), whole),

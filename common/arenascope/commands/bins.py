@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional
+from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Bin
-from ..present.json_documents.arena_records import BinRow, BinsDocument
+from ..present.json_documents.record import Document, Record, Size
 from ..present.shared_text.text import AT_LEAST, Column, column_table, count, cut, left_out, number
 from ..session.resident import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command, of_heap
+
+
+class BinRow(Record):
+    """A list of free chunks."""
+
+    arena: Optional[int]
+    """Its owner; null: a thread's cache."""
+    tid: Optional[int]
+    """Whose cache it is; null: an arena's."""
+    kind: Annotated[str, ("enum", ("tcache", "fast", "unsorted", "small", "large"))]
+    """Which kind."""
+    index: int
+    """Its index among those of its kind."""
+    min_bytes: Size
+    """The smallest chunk that belongs there."""
+    max_bytes: Optional[Size]
+    """The largest; null: any."""
+    chunks: Optional[Size]
+    """How many; null where it could not be read to its end."""
+    bytes: Optional[Size]
+    """Their bytes."""
+
+
+class BinsDocument(Document, command="bins"):
+    """The answer of bins."""
+
+    bins: Sequence[BinRow]
+    """Bins that are not empty."""
 
 
 class OwnedBin(NamedTuple):

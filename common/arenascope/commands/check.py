@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from functools import partial
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.meter import Meter, metered
 from ..base.model import WHAT, Arena, Breach, Finding, Statement, whole
@@ -13,8 +13,17 @@ from ..glibc import check as rules
 from ..glibc.arena import has_heap
 from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
 from ..glibc.mmapped import unclaimed
-from ..present.json_documents import block_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import (
+    JUDGEMENT,
+    Address,
+    Document,
+    Identity,
+    Record,
+    Size,
+    StatementRecord,
+    statement_record,
+)
+from ..present.json_documents.shared_records import ArenaOrNone
 from ..present.shared_text.findings import breach_words, sentence
 from ..present.shared_text.text import NO_HEAP, Style, count, table
 from ..session.resident import miscounted, problems_of
@@ -53,6 +62,62 @@ BUSY_LIMIT = 6
 """One interrupted call leaves at most this many breaches in an arena: more are damage."""
 OUTSIDE = frozenset(["tcache-count", "mmapped-count"])
 """The rules about structures that change without an arena's lock."""
+
+
+class BreachRecord(StatementRecord, first=True):
+    """A broken invariant."""
+
+    address: Address
+    """Where."""
+    arena: ArenaOrNone
+    rule: Identity
+    """Which; of several things that break it the id says which."""
+    expected: str
+    """What should be there."""
+    found: str
+    """What is."""
+    culprit: Optional[Address]
+    """The block in front, which may have been written beyond its end."""
+    transient: bool
+    """Whether a call in progress explains it."""
+
+
+class BusyRecord(Record):
+    """An arena or a thread at work in malloc."""
+
+    arena: ArenaOrNone
+    tid: Optional[int]
+    """The thread inside."""
+    locked: bool
+    """Whether the arena is locked."""
+
+
+class Checked(Record):
+    """How much was checked."""
+
+    arenas: Size
+    """Arenas."""
+    heaps: Size
+    """Heaps."""
+    chunks: Size
+    """Chunks."""
+    bin_entries: Size
+    """Chunks in bins."""
+    tcache_entries: Size
+    """Chunks in thread caches."""
+
+
+class CheckDocument(Document, command="check"):
+    """The answer of check."""
+
+    breaches: Sequence[BreachRecord]
+    """Damage first."""
+    busy: Sequence[BusyRecord]
+    """Malloc at work."""
+    checked: Checked
+    verdict: str
+    """Sound, busy or damaged, in words."""
+    judgement: Annotated[StatementRecord, JUDGEMENT]
 
 
 class Busy(NamedTuple):
@@ -281,19 +346,19 @@ def check_command(context: Context) -> Answer:
     problems = list({sentence(each): each for each in [*others, *outcome.unread]}.values())
     judgement = judge(outcome, damage, problems) if session.started else Statement("no-heap", text=NO_HEAP)
     verdict = judgement.text or _verdict(judgement)
-    found = records.CheckDocument(
+    found = CheckDocument(
         breaches=[_record(each) for each in outcome.breaches],
-        busy=[records.BusyRecord.of(each) for each in outcome.busy],
-        checked=records.Checked.of(outcome),
+        busy=[BusyRecord.of(each) for each in outcome.busy],
+        checked=Checked.of(outcome),
         verdict=verdict,
         judgement=statement_record(judgement, verdict),
     )
     return Answer(found, _lines(context, outcome, damage, verdict), problems, BROKEN if damage else 0)
 
 
-def _record(breach: Breach) -> records.BreachRecord:
+def _record(breach: Breach) -> BreachRecord:
     words = breach_words(breach)
-    return records.BreachRecord.of(statement_record(breach.what, words.sentence), words, breach)
+    return BreachRecord.of(statement_record(breach.what, words.sentence), words, breach)
 
 
 def _lines(context: Context, outcome: Audit, damage: Sequence[Breach], verdict: str) -> Iterator[str]:

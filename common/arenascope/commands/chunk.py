@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Annotated, Iterator, NamedTuple, Optional, Sequence, Union
 
+from ..analysis.chunks import WITH_TOP
 from ..base.class_names import named
 from ..base.errors import ArenascopeError, MemoryReadError, UsageError
-from ..base.model import ArenaHeader, Gap, Heap, Kind, MmappedBlock, Statement
+from ..base.model import KINDS, ArenaHeader, Gap, Heap, Kind, MmappedBlock, Statement
 from ..base.printable import UserData
 from ..blocks.declared.values import value_text
 from ..blocks.graph.asked_address import Goal, asked_for
@@ -21,11 +22,10 @@ from ..blocks.single_blocks import describe_block
 from ..glibc.bins import bin_kind, fastbin_index, find_bin
 from ..glibc.sweep import Placed, find_blocks
 from ..glibc.tcache import tcache_index
-from ..present.json_documents import block_records as records
-from ..present.json_documents.block_records import MemberRecord
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
+from ..present.json_documents.shared_records import ArenaOrNone
 from ..present.screens.chunks import STATE_WORDS
-from ..present.screens.refs import RefsScreen
+from ..present.screens.refs import PointerRecord, RefsScreen
 from ..present.screens.types import short_name
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Style, count, next_lines
@@ -39,6 +39,131 @@ from .framework.live_copy import look_at_small_copy, search_of
 if TYPE_CHECKING:
     from ..blocks.declared.named_blocks import NamedBlocks
     from ..blocks.declared.once_per_image import BlockMember
+
+
+class WordRecord(Record):
+    """A word of a block."""
+
+    offset: int
+    """From the user address."""
+    value: Address
+    """What it holds."""
+    symbol: Optional[str]
+    """What that points to, by name."""
+
+
+class MemberRecord(Record):
+    """A part of a block, according to debug information."""
+
+    name: str
+    """As it is reached from the object: peer.port, [3].name; "": the whole."""
+    offset: int
+    """From the user address."""
+    type: str
+    """Its type."""
+    value: Optional[float]
+    """Of a number, a character, a boolean, an enum; null: it is none, or not known."""
+    enumerator: Optional[str]
+    """Of an enum, the name of its value; null: it has none."""
+    text: Optional[str]
+    """With --with-values: of a string, or of what leads to one; else null."""
+    target: Optional[Address]
+    """Where a pointer leads; null: it is none."""
+    leads_to: Optional[str]
+    """What is there, or in the first block of a container: the type of a block, a symbol; null: not known."""
+    place: Annotated[Optional[str], ("enum", ("block", "freed", "elsewhere", "nowhere"))]
+    """Where a pointer leads: to a live block, to memory of malloc's that is in none, to somebody else's, or to what is
+    not mapped; null: it is none, or null."""
+    target_elements: Optional[Size]
+    """Of a block there that is an array: how many are in use; null: it is none."""
+    first_block: Optional[Address]
+    """Of a container: where the first of its blocks begins; null: it is none, or has none."""
+    elements: Optional[Size]
+    """How many a container has; null: it is none, or damaged."""
+    left_out: Size
+    """Of an array: how many elements more there are, which have no rows of their own."""
+
+
+class Chunk(Record):
+    """A chunk, with all that is known of it."""
+
+    address: Address
+    """Its header."""
+    user_address: Address
+    """What malloc returned."""
+    bytes: Size
+    """Its size."""
+    state: Annotated[Optional[str], ("enum", (*WITH_TOP, "mmapped"))]
+    """What it is; null: not known."""
+    arena: ArenaOrNone
+    heap: Optional[Address]
+    """The heap that it lies in."""
+    bin: Optional[str]
+    """The list that it is in."""
+    tid: Optional[int]
+    """The thread whose cache keeps it."""
+    previous: Optional[Address]
+    """The previous chunk in memory."""
+    next: Optional[Address]
+    """The next chunk in memory."""
+    type: Optional[str]
+    """What it is; null: not in use, malloc's own, or not known."""
+    kind: Annotated[Optional[str], ("enum", tuple(KINDS))]
+    """Of which sort."""
+    module: Optional[str]
+    """The file that it is of."""
+    certain: Optional[bool]
+    """False for a guess, by what it holds."""
+    how: Optional[str]
+    """By what it was known."""
+    members: Optional[Sequence[MemberRecord]]
+    """What it has in it; null: no debug information tells its type."""
+    pointers: Optional[Sequence[PointerRecord]]
+    """Who points to it, as refs has it, the first ones; null: its members are not known."""
+    pointers_left_out: Optional[Size]
+    """How many more pointers lead to it; null: its members are not known."""
+    words: Sequence[WordRecord]
+    """Its first words."""
+
+    def without_contents(self) -> Chunk:
+        """Neither words nor what members are."""
+        unknown = dict.fromkeys(("value", "enumerator", "text", "target", "leads_to", "elements"))
+        members = None if self.members is None else [MemberRecord.of(each, **unknown) for each in self.members]
+        return Chunk.of(self, members=members, words=[])
+
+
+class AskedAddress(Record):
+    """An address that was asked for."""
+
+    asked: Address
+    """As it was asked for."""
+    chunk: Optional[Chunk]
+    """The chunk that holds it; null: none does."""
+    problem: Optional[StatementRecord]
+    """Where it lies then."""
+
+
+class ChunkDocument(Document, command="chunk"):
+    """The answer of chunk."""
+
+    chunk: Optional[Chunk]
+    """The chunk that holds the (first) address; null: none does, and a problem says what is there."""
+    answers: Sequence[AskedAddress] = ()
+    """Of several addresses: one for each, in their order."""
+
+    def without_contents(self) -> ChunkDocument:
+        """See Chunk."""
+
+        def bare(chunk: Optional[Chunk]) -> Optional[Chunk]:
+            return None if chunk is None else chunk.without_contents()
+
+        found = ChunkDocument(chunk=bare(self.chunk))
+        if self.answers:
+            found = ChunkDocument.of(
+                found, answers=[AskedAddress.of(each, chunk=bare(each.chunk)) for each in self.answers]
+            )
+        found.within(self.envelope)
+        return found
 
 
 def member_lines(members: Sequence[BlockMember]) -> Iterator[str]:
@@ -177,11 +302,9 @@ def chunk_command(context: Context) -> Answer:
     elsewhere = [said for said in map(by_place.__getitem__, dict.fromkeys(places)) if isinstance(said, Statement)]
     answers = [(place, by_place[place]) for place in places]
     user_data = context.user_data
-    found = records.ChunkDocument(chunk=_chunk(session, by_place[places[0]], user_data))
+    found = ChunkDocument(chunk=_chunk(session, by_place[places[0]], user_data))
     if len(places) > 1:
-        found = records.ChunkDocument.of(
-            found, answers=[_answer(session, place, each, user_data) for place, each in answers]
-        )
+        found = ChunkDocument.of(found, answers=[_answer(session, place, each, user_data) for place, each in answers])
     lines = _all_lines(context.style, session, answers)
     if len(places) == 1:
         lines = chain(lines, _next_of(context, by_place[places[0]]))
@@ -300,18 +423,16 @@ def _words(session: Session, user: int, end: int, count: int) -> list[ChunkWord]
     ]
 
 
-def _answer(
-    session: Session, place: int, answer: Union[Described, Statement], user_data: UserData
-) -> records.AskedAddress:
+def _answer(session: Session, place: int, answer: Union[Described, Statement], user_data: UserData) -> AskedAddress:
     problem = statement_record(answer, sentence(answer)) if isinstance(answer, Statement) else None
-    return records.AskedAddress.of(None, asked=place, chunk=_chunk(session, answer, user_data), problem=problem)
+    return AskedAddress.of(None, asked=place, chunk=_chunk(session, answer, user_data), problem=problem)
 
 
-def _chunk(session: Session, answer: Union[Described, Statement], user_data: UserData) -> Optional[records.Chunk]:
+def _chunk(session: Session, answer: Union[Described, Statement], user_data: UserData) -> Optional[Chunk]:
     if isinstance(answer, Statement):
         return None
     block, kind = answer.block, answer.kind
-    return records.Chunk.of(
+    return Chunk.of(
         block,
         kind,
         address=block.chunk,
@@ -326,7 +447,7 @@ def _chunk(session: Session, answer: Union[Described, Statement], user_data: Use
         if answer.pointed is None
         else [answer.pointed.shown.pointer(each, answer.pointed.goal) for each in answer.pointed.refs[:MOST_POINTERS]],
         pointers_left_out=None if answer.pointed is None else len(answer.pointed.refs[MOST_POINTERS:]),
-        words=[records.WordRecord.of(each) for each in answer.words],
+        words=[WordRecord.of(each) for each in answer.words],
     )
 
 
@@ -437,7 +558,7 @@ def _dump(session: Session, described: Described) -> Iterator[str]:
         yield f"{each.offset:+5}  {each.value:#0{2 + 2 * word}x}  {text}  {each.symbol or ''}".rstrip()
 
 
-KINDS = {
+GAP_IDS = {
     "header": "in-heap-header",
     "fencepost": "in-fencepost",
     "foreign": "in-foreign-sbrk",
@@ -447,7 +568,7 @@ KINDS = {
 
 def in_heap(session: Session, place: int, heap: Heap, gap: Optional[Gap]) -> Statement:
     kind = gap.kind if gap is not None else "damage"
-    return Statement(KINDS[kind], {"arena": heap.arena}, {"address": f"{place:#x}", "heap": f"{heap.address:#x}"})
+    return Statement(GAP_IDS[kind], {"arena": heap.arena}, {"address": f"{place:#x}", "heap": f"{heap.address:#x}"})
 
 
 def where_else(session: Session, place: int) -> Statement:

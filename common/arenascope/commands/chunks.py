@@ -5,9 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from heapq import heappush, heapreplace
 from itertools import chain
-from typing import Callable, Iterable, Mapping, NamedTuple, Optional
+from typing import Annotated, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ..analysis import chunks as figures
+from ..analysis.chunks import WITH_TOP
 from ..base.argv import Matches, shell_pattern
 from ..base.errors import UsageError
 from ..base.meter import metered
@@ -16,19 +17,104 @@ from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.name_all_blocks import live_kinds
 from ..glibc.chunk import SIZE_BITS
 from ..glibc.sweep import Block, blocks
-from ..present.json_documents import block_records as records
-from ..present.json_documents.record import ChunkTally, Spool
+from ..present.json_documents.record import Address, ChunkTally, Document, Record, Size, Spool
+from ..present.json_documents.shared_records import Index
 from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.types import is_called, name_in_documents, name_of
 from ..session.resident import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
-from .framework.where import WHERE, asked_where, where_key, where_line
+from .framework.where import WHERE, WhereRecord, asked_where, where_key, where_line
 
 Row = tuple[int, int, str, int]
 """(chunk address, bytes, state, arena)."""
 Wants = Callable[[int, str], bool]
 """Whether a chunk of this size and state was asked for."""
+
+
+State = Annotated[Optional[str], ("enum", WITH_TOP), "What it is; null: not known"]
+
+
+class Summary(Record):
+    """All swept chunks, by state."""
+
+    used: ChunkTally
+    """In the program's hands."""
+    tcache: ChunkTally
+    """In thread caches."""
+    fast: ChunkTally
+    """In fastbins."""
+    free: ChunkTally
+    """In bins."""
+    top: ChunkTally
+    """At arenas' ends."""
+    bookkeeping_bytes: Size
+    """Headers of heaps and arenas, fenceposts."""
+    foreign_bytes: Size
+    """Somebody else's, by sbrk."""
+    damaged_bytes: Size
+    """What could not be read as chunks."""
+    system_bytes: Size
+    """What these arenas took from the kernel."""
+
+
+class SizeRow(Record):
+    """Chunks of one class of sizes."""
+
+    min_bytes: Size
+    """From this size on."""
+    max_bytes: Size
+    """Up to this size."""
+    used_chunks: Optional[Size]
+    """In use; null: not asked for, or not known."""
+    used_bytes: Optional[Size]
+    """Their bytes."""
+    free_chunks: Optional[Size]
+    """Not in use."""
+    free_bytes: Optional[Size]
+    """Their bytes."""
+
+
+class ExactSizeRecord(Record):
+    """Chunks of one size."""
+
+    bytes: Size
+    """The size."""
+    used_chunks: Optional[Size]
+    """In use; null: not asked for, or not known."""
+    free_chunks: Optional[Size]
+    """Not in use."""
+
+
+class ChunkRow(Record):
+    """A chunk; a Spool has these as they are written."""
+
+    address: Address
+    """Its header."""
+    bytes: Size
+    """Its size."""
+    state: State
+    arena: Index
+    type: str = ""
+    """With --type: its type."""
+
+
+class ChunksDocument(Document, command="chunks"):
+    """The answer of chunks."""
+
+    summary: Summary
+    sizes: Sequence[SizeRow]
+    """A histogram."""
+    chunks: Union[Sequence[ChunkRow], Spool]
+    """Arena by arena in address order, or as --sort has them; --limit at most."""
+    left_out: Optional[Size]
+    """How many more there are; null where it was stopped."""
+    exact_sizes: Sequence[ExactSizeRecord]
+    """What holds most first, --limit at most."""
+    exact_sizes_left_out: Size
+    """How many more sizes there are."""
+    where: Optional[WhereRecord] = None
+    """With --where: for which objects it holds. The chunks are those that have any."""
 
 
 def chunks_of(piece: Piece, listed: Mapping[int, str]) -> Iterable[Block]:
@@ -187,7 +273,7 @@ def chunks_command(context: Context) -> Answer:
     shown = options.limit if options.limit > 0 else None
     exact = figures.exact_sizes(counted)
     left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
-    found = records.ChunksDocument.of(
+    found = ChunksDocument.of(
         None,
         summary=_summary(session, sweep, sums),
         sizes=[_size_row(each, wanted, sweep.doubtful) for each in classes],
@@ -317,14 +403,14 @@ def _list(
                 return
 
 
-def _summary(session: Session, sweep: SizesInHeaps, sums: figures.ChunkSums) -> records.Summary:
+def _summary(session: Session, sweep: SizesInHeaps, sums: figures.ChunkSums) -> Summary:
     """The sums by state; None for states that an unread list may hide."""
 
     def tally(state: str) -> ChunkTally:
         return ChunkTally.of(None if sweep.doubtful and state != "free" else sums.tally(state))
 
     tops = sum(1 for each in sweep.sums.values() if each.gaps["top"])
-    return records.Summary(
+    return Summary(
         used=tally("used"),
         tcache=tally("tcache"),
         fast=tally("fast"),
@@ -337,10 +423,10 @@ def _summary(session: Session, sweep: SizesInHeaps, sums: figures.ChunkSums) -> 
     )
 
 
-def _size_row(row: figures.SizeClass, wanted: Filter, doubtful: bool) -> records.SizeRow:
+def _size_row(row: figures.SizeClass, wanted: Filter, doubtful: bool) -> SizeRow:
     used = None if wanted.free or doubtful else row.used
     free = None if wanted.used or doubtful else row.free
-    return records.SizeRow(
+    return SizeRow(
         min_bytes=row.least,
         max_bytes=row.most,
         used_chunks=used and used.chunks,
@@ -350,8 +436,8 @@ def _size_row(row: figures.SizeClass, wanted: Filter, doubtful: bool) -> records
     )
 
 
-def _exact_size(row: figures.ExactSize, wanted: Filter, doubtful: bool) -> records.ExactSizeRecord:
-    return records.ExactSizeRecord(
+def _exact_size(row: figures.ExactSize, wanted: Filter, doubtful: bool) -> ExactSizeRecord:
+    return ExactSizeRecord(
         bytes=row.bytes,
         used_chunks=None if wanted.free or doubtful else row.used,
         free_chunks=None if wanted.used or doubtful else row.free,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Iterator, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Annotated, Callable, Iterator, Optional, Sequence, TypeVar
 
 from ..base.argv import shell_pattern
 from ..base.class_names import named
 from ..base.errors import RedactedError
-from ..base.model import Statement
+from ..base.model import CONTAINER_FORMS, Statement
 from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.declared.once_per_image import containers_in, declared_in
 from ..blocks.python_objects import python_objects_of
-from ..present.json_documents import block_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.screens.types import GUESS
 from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information, without_types_text
 from ..present.shared_text.text import Column, Style, column_table, count, cut, known, next_lines, share, word
@@ -20,7 +19,7 @@ from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
 from .framework.live_copy import CopiedImage, looked
-from .framework.where import WHERE, asked_where, where_key, where_line
+from .framework.where import WHERE, WhereRecord, asked_where, where_key, where_line
 from .types import not_read
 
 if TYPE_CHECKING:
@@ -32,6 +31,54 @@ if TYPE_CHECKING:
 AnyRow = TypeVar("AnyRow", bound="ContainerRow | WasteRow")
 NAMED = 3
 """How many damaged types are named."""
+
+
+class ContainerRecord(Record):
+    """All containers with the same path."""
+
+    path: str
+    """The way to them, as the program would write it; [] stands for any element."""
+    type: str
+    """As it is declared; of lists and trees that of their elements."""
+    form: Annotated[str, ("enum", CONTAINER_FORMS)]
+    """What it is."""
+    links: Sequence[str]
+    """By which its elements lead to each other, where the program links them."""
+    certain: bool
+    """False: something on the way is a guess."""
+    containers: Size
+    """How many of them have blocks."""
+    elements: Size
+    """How many elements they have together."""
+    largest_elements: Size
+    """How many the largest of them has."""
+    held_bytes: Size
+    """What lies below them: their blocks, and all to which these lead."""
+    held_blocks: Size
+    """The same in blocks."""
+    buckets: Optional[Size]
+    """Of hash tables: how many chains there is room for."""
+    longest_chain: Optional[Size]
+    """Of hash tables: the most elements in one bucket; null: not known."""
+    sample: Address
+    """A block of the largest one: what malloc returned; of CPython's the object."""
+    matching_blocks: Optional[Size] = None
+    """With --where: how many of the blocks that it holds have an object for which the condition holds."""
+    matching_bytes: Optional[Size] = None
+    """With --where: their bytes."""
+
+
+class ContainersDocument(Document, command="containers"):
+    """The answer of containers."""
+
+    containers: Sequence[ContainerRecord]
+    """What holds most first; --limit at most."""
+    left_out: Size
+    """How many more rows there are."""
+    notes: Sequence[StatementRecord]
+    """What is not among them, and why."""
+    where: Optional[WhereRecord] = None
+    """With --where: for which objects it holds. The containers are those that hold any, those with most first."""
 
 
 @command(
@@ -75,7 +122,7 @@ def containers_command(context: Context) -> Answer:
     )
     limit = context.options.limit
     shown, left_out = cut(chosen, limit)
-    found = records.ContainersDocument.of(
+    found = ContainersDocument.of(
         None,
         containers=[row_record(each, asked is not None) for each in shown],
         left_out=left_out,
@@ -118,11 +165,11 @@ def live_bytes(search: ImageSearch) -> int:
     return search.blocks.bytes + (python.pooled if python is not None else 0)
 
 
-def row_record(row: ContainerRow, has_matches: bool = False) -> records.ContainerRecord:
+def row_record(row: ContainerRow, has_matches: bool = False) -> ContainerRecord:
     """`has_matches`: it is known which blocks match."""
     counted = row.elements
     matches = {"matching_blocks": row.matching_blocks, "matching_bytes": row.matching_bytes} if has_matches else {}
-    return records.ContainerRecord.of(
+    return ContainerRecord.of(
         row,
         elements=counted.number,
         largest_elements=counted.largest,

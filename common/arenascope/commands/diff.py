@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Iterator, Optional, Sequence
+from typing import Annotated, Iterator, Optional, Sequence
 
-from ..analysis.diff import CONTAINER, OF_FILES, Diff, Document, FigureChange, allocators_of, compare
+from ..analysis.diff import CONTAINER, OF_FILES, Diff, FigureChange, JsonObject, allocators_of, compare
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
-from ..present.json_documents import process_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import JUDGEMENT, Document, Record, StatementRecord, statement_record
+from ..present.json_documents.shared_records import OWNER_KINDS
 from ..present.json_documents.snapshot_file import read
 from ..present.screens import report as growth
 from ..present.screens.report import LABELS
@@ -47,6 +47,65 @@ TABLES = {
     "containers": CONTAINER,
 }
 """Tables in their order, with the kind of figure that each shows."""
+
+
+class ChangeRecord(Record):
+    """A figure before and after."""
+
+    name: str
+    """Whose."""
+    before: Optional[int]
+    """Before; null: not known."""
+    after: Optional[int]
+    """After."""
+    change: Optional[int]
+    """By how much it changed."""
+    per_hour: Optional[int]
+    """The same per hour; null where the time is not known."""
+
+
+class OwnedChange(ChangeRecord):
+    """The figures of an owner, before and after."""
+
+    name: str
+    """The owner; of threads' stacks, registers and variables all threads' together."""
+    before: int
+    """Before."""
+    after: int
+    """After."""
+    change: int
+    """By how much it changed."""
+    kind: Annotated[str, ("enum", OWNER_KINDS)]
+    """What it is."""
+    type: Optional[str]
+    """The type that changed most of what it holds; null: not known."""
+
+
+class DiffDocument(Document, command="diff"):
+    """The answer of diff."""
+
+    seconds: Optional[float]
+    """Between the two; null: not known."""
+    rss_bytes: ChangeRecord
+    parts: Sequence[ChangeRecord]
+    """Parts of resident memory."""
+    arenas: Sequence[ChangeRecord]
+    """Arenas, by what they took."""
+    used: Sequence[ChangeRecord]
+    """Arenas, by what the program holds."""
+    bins: Sequence[ChangeRecord]
+    """Lists of free chunks."""
+    sizes: Sequence[ChangeRecord]
+    """Sizes of blocks in use, where both have them."""
+    types: Sequence[ChangeRecord]
+    """Types of blocks in use, where both have them."""
+    containers: Sequence[ChangeRecord]
+    """Elements of containers by the way to them, where both have them; first those that hold more."""
+    owners: Optional[Sequence[OwnedChange]]
+    """What grew and stays first, then what threads are working on, then what shrank; null: not known of both."""
+    verdict: str
+    """What changed, in words."""
+    judgement: Annotated[StatementRecord, JUDGEMENT]
 
 
 def _no_chunks(options: Namespace) -> bool:
@@ -101,7 +160,7 @@ def diff_command(context: Context) -> Answer:
         ]
     diff = compare(before, after)
     judgement, verdict = _judge(diff), _sentence(context.style, diff)
-    found = records.DiffDocument.of(
+    found = DiffDocument.of(
         diff,
         rss_bytes=_record(diff, diff.rss),
         **{name: [_record(diff, each) for each in getattr(diff, name)] for name in TABLES if name != "owners"},
@@ -125,15 +184,15 @@ def _judge(diff: Diff) -> Statement:
     return Statement("unknown" if change is None else "grew" if change > 0 else "fell" if change else "same", figures)
 
 
-def _record(diff: Diff, change: FigureChange) -> records.ChangeRecord:
+def _record(diff: Diff, change: FigureChange) -> ChangeRecord:
     per_hour = diff.per_hour(change.change)
     per_hour = None if per_hour is None else round(per_hour)
     if change.kind is None:
-        return records.ChangeRecord.of(change, per_hour=per_hour)
-    return records.OwnedChange.of(change, per_hour=per_hour, type=change.mostly)
+        return ChangeRecord.of(change, per_hour=per_hour)
+    return OwnedChange.of(change, per_hour=per_hour, type=change.mostly)
 
 
-def _lines(context: Context, diff: Diff, after: Document) -> Iterator[str]:
+def _lines(context: Context, diff: Diff, after: JsonObject) -> Iterator[str]:
     style = context.style
     yield style.bold(_sentence(style, diff))
     if diff.one_process is not False:

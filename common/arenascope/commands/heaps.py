@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Sequence
 
 from ..base.model import Heap
-from ..present.json_documents.arena_records import HeapRow, HeapsDocument
+from ..present.json_documents.record import Address, Document, Record, Size
+from ..present.json_documents.shared_records import Index
 from ..present.shared_text.text import AT_LEAST, Column, column_table, count
 from ..session.resident import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
+
+
+class HeapRow(Record):
+    """A heap, or a region that the main arena grew into."""
+
+    arena: Index
+    address: Address
+    """Where it starts."""
+    end: Address
+    """Where it ends."""
+    bytes: Size
+    """Its size."""
+    mprotect_bytes: Optional[Size]
+    """What mprotect opened; null: the main arena's."""
+    resident_bytes: Optional[Size]
+    """What of it is in memory."""
+    last: bool
+    """Whether top lies in it."""
+
+
+class HeapsDocument(Document, command="heaps"):
+    """The answer of heaps."""
+
+    heaps: Sequence[HeapRow]
+    """Arena by arena, in address order."""
 
 
 @command(

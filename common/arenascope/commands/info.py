@@ -8,11 +8,18 @@ from ..base import optional_libraries
 from ..base.errors import RefusedError
 from ..base.model import Arena, Bin, Params
 from ..glibc.process_layout import Layout
-from ..present.json_documents.arena_records import InfoDocument
+from ..present.json_documents.record import Document
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import Painted, Part
 from ..session.resident import inexact, problems_of, unknown_release
 from .framework.command import Answer, Context, always, command
+
+
+class InfoDocument(Document, command="info"):
+    """The answer of info."""
+
+    xml: Optional[str]
+    """malloc_info's; null where not all of it can be read."""
 
 
 def malloc_info(arenas: Sequence[Arena], params: Optional[Params], layout: Layout) -> str:

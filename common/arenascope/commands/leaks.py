@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Annotated, Iterator, Optional, Sequence
 
 from ..analysis.diff import NAMELESS
 from ..base.class_names import type_words
+from ..base.model import LOST_REASONS, STALE
 from ..blocks.graph.blocks import LiveBlocks
 from ..blocks.graph.leak_rows import LeakRow, rows_of, with_guesses
 from ..blocks.graph.leaks import Leaks, find_leaks
 from ..blocks.graph.pointer_facts import StaleRow, stale_rows
 from ..blocks.graph.refs import ALIKE
-from ..present.json_documents.block_records import BlockSum, EncodedPointerBlocks, Leak, LeaksDocument, StaleWordsRecord
+from ..present.json_documents.record import Address, Document, Record, Size
+from ..present.json_documents.shared_records import ENCODINGS, MAY_BE, STRENGTHS
 from ..present.screens.refs import STALE_WORDS
 from ..present.screens.types import GUESS, may_be
 from ..present.shared_text.text import Column, Style, column_table, count, cut, left_out, next_lines
@@ -22,6 +24,86 @@ from .framework.live_copy import looked
 
 LOST = 1
 """The exit status if something certainly is lost."""
+
+
+class BlockSum(Record):
+    """A number of blocks."""
+
+    blocks: Size
+    """How many."""
+    bytes: Size
+    """Their bytes."""
+
+
+class Leak(Record):
+    """All lost blocks of one type that are lost in one way."""
+
+    type: str
+    """What they are."""
+    certain: bool
+    """Whether that is certain."""
+    alike: Optional[Size]
+    """They are called so as they hold what so many blocks hold that surely are of the type: a guess; null: that is not
+    why."""
+    reason: Annotated[Optional[str], ("enum", LOST_REASONS)]
+    """cycle: they lead to each other, and count their owners; null: only pointers to insides lead to them."""
+    cycle: Sequence[str]
+    """Of blocks that lead to each other: the members that lead from one to the next, until it is round; else empty."""
+    may_be: Annotated[Sequence[str], MAY_BE]
+    blocks: Size
+    """How many nothing leads to; a cycle counts as one."""
+    bytes: Size
+    """Their bytes."""
+    indirect_blocks: Size
+    """How many blocks only these lead to; of a cycle the others as well."""
+    indirect_bytes: Size
+    """Their bytes."""
+    all_bytes: Size
+    """Of both."""
+    resident_bytes: Optional[Size]
+    """What of that is in memory; null: not known."""
+    strength: Annotated[str, ("enum", STRENGTHS)]
+    """possible: only pointers to insides lead to it, or words in unused room of containers, or epoll may, which this
+    image lacks."""
+    samples: Sequence[Address]
+    """What malloc returned for some of them."""
+
+
+class EncodedPointerBlocks(BlockSum, first=True):
+    """Blocks that only pointers of one encoding lead to."""
+
+    encoding: Annotated[str, ("enum", (*ENCODINGS, "inside"))]
+    """How; inside: at one offset in all blocks of a size."""
+
+
+class StaleWordsRecord(BlockSum, first=True):
+    """Blocks that only similar stale words lead to."""
+
+    name: Optional[str]
+    """The words: a member or an array of blocks of a type, what these blocks are, or a variable; null: not known."""
+    why: Annotated[str, ("enum", STALE)]
+    """Why they are stale."""
+    samples: Sequence[Address]
+    """What malloc returned for some to which they lead."""
+
+
+class LeaksDocument(Document, command="leaks"):
+    """The answer of leaks."""
+
+    leaks: Sequence[Leak]
+    """What is lost, by what it is."""
+    perhaps: Sequence[Leak]
+    """What only words in room that containers do not use lead to, as debug information tells; part of what is stale."""
+    reached: BlockSum
+    """What roots lead to."""
+    unknown: BlockSum
+    """What nothing leads to in an image that lacks some of what might."""
+    stale: BlockSum
+    """What only stale words lead to: owner says which; part of what is reached."""
+    stale_words: Sequence[StaleWordsRecord]
+    """Which words these are, those that hold most first."""
+    saved: Sequence[EncodedPointerBlocks]
+    """What only encoded pointers lead to, or pointers to insides; part of what is reached."""
 
 
 @command(

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from itertools import groupby
-from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Annotated, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ..analysis.pins import TypeRow
@@ -16,8 +16,8 @@ from ..base.model import Heap
 from ..base.printable import PLAIN
 from ..base.whole_file import write_whole
 from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer, types_of
-from ..present.json_documents import block_records as records
-from ..present.json_documents.block_records import BlocksOfType, Written
+from ..present.json_documents.record import Address, Document, Record, Size
+from ..present.json_documents.shared_records import BlocksOfType, Index, Written
 from ..present.pages.fill_page import page
 from ..present.screens.types import name_of
 from ..present.shared_text.findings import sentences as sentences_of
@@ -56,6 +56,87 @@ SORTS: Mapping[str, Callable[[Strip], tuple[int, ...]]] = {
     "splits": lambda strip: (-(strip.total(SPLITS) or 0),),
     "used": lambda strip: (-(strip.total("used") or 0),),
 }
+Cells = Optional[Sequence[Size]]
+
+
+class StripRecord(Record):
+    """The strip of a heap."""
+
+    arena: Index
+    address: Address
+    """Where it starts."""
+    end: Address
+    """Where it ends."""
+    cell_bytes: Size
+    """What a cell stands for."""
+    types: Sequence[Sequence[Size]] = ()
+    """With --types: for each type its bytes in each cell."""
+    used: Cells
+    """In use: bytes in each cell; null: not known."""
+    cached: Cells
+    """In a thread cache or fastbin: bytes in each cell; null: not known."""
+    free: Cells
+    """In bins: bytes in each cell; null: not known."""
+    top: Cells
+    """At an arena's end: bytes in each cell; null: not known."""
+    bookkeeping: Cells
+    """malloc's own: bytes in each cell; null: not known."""
+    foreign: Cells
+    """Somebody else's, by sbrk: bytes in each cell; null: not known."""
+    damaged: Cells
+    """What could not be read as chunks: bytes in each cell; null: not known."""
+    resident: Cells
+    """In memory: bytes in each cell; null: not known."""
+    releasable: Cells
+    """What malloc_trim(0) would give back: bytes in each cell; null: not known."""
+    releasable_resident: Cells
+    """What of that is in memory: bytes in each cell; null: not known."""
+    tops: Cells
+    """What only trim --tops gives back: bytes in each cell; null: not known."""
+    splits: Sequence[Annotated[Size, "How many"]]
+    """Stretches in use that split free memory, and are smaller than what is free on their two sides: those that begin
+    in each cell."""
+
+
+class StripTotals(Record):
+    """Sums over all heaps."""
+
+    used_bytes: Optional[Size]
+    """In use."""
+    cached_bytes: Optional[Size]
+    """In a thread cache or fastbin."""
+    free_bytes: Optional[Size]
+    """In bins."""
+    top_bytes: Optional[Size]
+    """At an arena's end."""
+    bookkeeping_bytes: Optional[Size]
+    """malloc's own."""
+    foreign_bytes: Optional[Size]
+    """Somebody else's, by sbrk."""
+    damaged_bytes: Optional[Size]
+    """What could not be read as chunks."""
+    resident_bytes: Optional[Size]
+    """In memory."""
+    releasable_bytes: Optional[Size]
+    """What malloc_trim(0) would give back."""
+    releasable_resident_bytes: Optional[Size]
+    """What of that is in memory."""
+    tops_bytes: Optional[Size]
+    """What only trim --tops gives back."""
+    splits: Size
+    """Stretches in use that split free memory, and are smaller than what is free on their two sides."""
+
+
+class MapDocument(Document, command="map"):
+    """The answer of map."""
+
+    heaps: Sequence[StripRecord]
+    """A strip of cells for each."""
+    totals: StripTotals
+    html: Optional[Written]
+    """The page that was written."""
+    types: Sequence[Annotated[BlocksOfType, "All live blocks of a type, mmapped ones included"]] = ()
+    """With --types: those that hold back the most, 8 at most."""
 
 
 class CellMark(NamedTuple):
@@ -328,10 +409,10 @@ def map_command(context: Context) -> Answer:
         written = Written(file=options.html, bytes=len(data))
     fold = options.cells if options.cells > 0 else JSON_CELLS
     totals = {f"{layer}_bytes": total(strip.total(layer) for strip in picture.strips) for layer in LAYERS}
-    found = records.MapDocument.of(
+    found = MapDocument.of(
         None,
         heaps=[_record(strip.folded(fold), types) for strip in picture.strips] if options.json else [],
-        totals=records.StripTotals(**totals, splits=sum(strip.total(SPLITS) or 0 for strip in picture.strips)),
+        totals=StripTotals(**totals, splits=sum(strip.total(SPLITS) or 0 for strip in picture.strips)),
         html=written,
         **({"types": [typed(BlocksOfType, row) for row in types or ()]} if options.types else {}),
     )
@@ -351,11 +432,11 @@ def _fineness(context: Context) -> Mapping[Heap, int]:
     return dict.fromkeys(heaps, JSON_CELLS if options.json else strip_width(context.style))
 
 
-def _record(strip: Strip, types: Optional[Sequence[TypeRow]]) -> records.StripRecord:
+def _record(strip: Strip, types: Optional[Sequence[TypeRow]]) -> StripRecord:
     layers: dict[str, object] = {layer: _listed(strip.cells(layer)) for layer in (*LAYERS, SPLITS)}
     if types is not None:
         layers["types"] = [_listed(strip.cells(type_layer(number))) for number in range(len(types))]
-    return records.StripRecord.of(strip.heap, strip, **layers)
+    return StripRecord.of(strip.heap, strip, **layers)
 
 
 def _listed(cells: Optional[Sequence[int]]) -> Optional[list[int]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Annotated, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.report import MALLOC, Extent, Mapped, mapped, part_sums
+from ..analysis.report import MALLOC, USES, Extent, Mapped, mapped, part_sums
 from ..analysis.trim import total
-from ..present.json_documents.process_records import MappedPart, MappingRow, MappingsDocument, MappingTotals
+from ..present.json_documents.record import Address, Document, Record, Size
+from ..present.json_documents.shared_records import Index
 from ..present.shared_text.text import Column, Style, column_table, count, next_lines
 from ..session.resident import heap_pages, mmapped_extents, problems_of
 from ..session.session import Session
@@ -27,6 +28,68 @@ SORTS = {
     "size": lambda row: -row.use.region.size,
     "resident": lambda row: (-(row.resident or 0), row.use.region.start),
 }
+
+
+class MappingRow(Record):
+    """A mapping."""
+
+    address: Address
+    """Where it starts."""
+    end: Address
+    """Where it ends."""
+    bytes: Size
+    """Its size."""
+    resident_bytes: Optional[Size]
+    """What of it is in memory; null: not known."""
+    swap_bytes: Optional[Size]
+    """What of it is in swap."""
+    access: str
+    """As in /proc/PID/maps: r, w, x, and p for private or s for shared."""
+    part: Annotated[str, ("enum", USES)]
+    """Whose it is; what lies beside malloc's own in one of malloc's is other."""
+    malloc_bytes: Optional[Size]
+    """What of it is in memory and malloc's."""
+    arenas: Sequence[Index]
+    """The arenas that have a heap in it, or that it is reserved for."""
+    mmapped_blocks: Size
+    """Blocks with a mapping of their own that begin in it."""
+    reserve: bool
+    """Address space after a heap, for it to grow into."""
+    tid: Optional[int]
+    """The thread whose stack it holds."""
+    name: Optional[str]
+    """The file, the kernel's name for it, or whose zeroed variables it holds."""
+
+
+class MappedPart(Record):
+    """A part of memory."""
+
+    part: Annotated[str, ("enum", USES)]
+    """Which."""
+    bytes: Optional[int]
+    """In memory."""
+
+
+class MappingTotals(Record):
+    """Sums over all mappings."""
+
+    mappings: Size
+    """How many."""
+    bytes: Size
+    """Address space."""
+    resident_bytes: Optional[Size]
+    """In memory; null: not known of each."""
+    parts: Sequence[MappedPart]
+    """They sum to resident_bytes; malloc's is the sum of the parts of report that are malloc's, the others are
+    report's."""
+
+
+class MappingsDocument(Document, command="mappings"):
+    """The answer of mappings."""
+
+    mappings: Optional[Sequence[MappingRow]]
+    """In address order; null: what is mapped is not known."""
+    totals: Optional[MappingTotals]
 
 
 @command(

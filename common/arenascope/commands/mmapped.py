@@ -6,12 +6,37 @@ from typing import Iterator, Optional, Sequence
 
 from ..base.model import Kind, MmappedBlock
 from ..blocks.single_blocks import kinds_by_types
-from ..present.json_documents.arena_records import MmappedDocument, MmappedRow
-from ..present.json_documents.record import ChunkTally
+from ..present.json_documents.record import Address, ChunkTally, Document, Record, Size
 from ..present.screens.types import A_GUESS, name_of
 from ..present.shared_text.text import Column, column_table, count, cut, left_out
 from ..session.resident import mmapped_mismatch, mmapped_tally, pages_of, problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
+
+
+class MmappedRow(Record):
+    """A block with a mapping of its own."""
+
+    address: Address
+    """Its chunk."""
+    bytes: Size
+    """Its mapping."""
+    resident_bytes: Optional[Size]
+    """What of it is in memory."""
+    type: Optional[str]
+    """What it is; null: known by its size alone."""
+    certain: Optional[bool]
+    """False for a guess, by what it holds."""
+
+
+class MmappedDocument(Document, command="mmapped"):
+    """The answer of mmapped."""
+
+    blocks: Sequence[MmappedRow]
+    """In address order."""
+    expected: ChunkTally
+    """What mp_ counts."""
+    match: bool
+    """Whether the two agree."""
 
 
 @command(

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Optional, Sequence
+
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.holders import Holders, Paths, find_owner
 from ..blocks.graph.pointer_facts import RefDetails
 from ..blocks.python_objects import python_way
-from ..present.json_documents.block_records import OwnerDocument, OwnerRecord
+from ..present.json_documents.record import Document
+from ..present.json_documents.shared_records import OwnerRecord
 from ..present.screens.owners import whose
-from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, owner_lines
+from ..present.screens.refs import GoalPlace, GoalRecord, PointerRecord, RefsScreen, nowhere, owner_lines
 from ..present.shared_text.text import unmarked
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, always, argument, command
 from .framework.live_copy import looked
+
+
+class OwnerDocument(Document, command="owner"):
+    """The answer of owner."""
+
+    block: Optional[GoalRecord]
+    held_by: Optional[OwnerRecord]
+    """Of a live block its main holder: as in owners; null: it is none, or that is not known."""
+    tied_with: Optional[OwnerRecord]
+    """Another owner, who leads there equally well; null: there is none."""
+    path: Optional[
+        Sequence[Annotated[PointerRecord, "A pointer, to the block of the next row or to what was asked for"]]
+    ]
+    """The path to it, the root's pointer first; null: nothing leads to it."""
+    expression: Optional[str]
+    """The same as the program would write it, by its debug information, a step that repeats written once with its
+    number; null: that does not lead there from the same variable. Elements by their numbers; by their keys with
+    --with-values. Of Python the way to the object that has the block."""
 
 
 @command(

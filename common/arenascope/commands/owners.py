@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import Mapping, Optional, Sequence
+from typing import Annotated, Mapping, Optional, Sequence
 
 from ..base.errors import UsageError
 from ..base.model import Statement
@@ -13,11 +13,11 @@ from ..blocks.graph.holders import HolderNode, Paths, costs_by_type, grown, kind
 from ..blocks.graph.leaks import types_of
 from ..blocks.graph.owners import blocks_by_owner, only_with
 from ..blocks.graph.returns import owned
-from ..present.json_documents.block_records import OwnersDocument, Written
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import Document, Size, StatementRecord, statement_record
+from ..present.json_documents.shared_records import Written
 from ..present.pages.fill_page import filled, title_of
 from ..present.pprof import Sample, ValueType, profile
-from ..present.screens.owners import OwnersScreen, lines, lines_by_type, summary
+from ..present.screens.owners import OwnerRow, OwnersScreen, lines, lines_by_type, summary
 from ..present.screens.types import name_of
 from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
 from ..present.shared_text.findings import sentences
@@ -27,8 +27,28 @@ from ..session.session import Session
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap
 from .framework.live_copy import looked
-from .framework.where import WHERE, asked_where, where_key, where_line
+from .framework.where import WHERE, WhereRecord, asked_where, where_key, where_line
 from .map import page_facts
+
+
+class OwnersDocument(Document, command="owners"):
+    """The answer of owners."""
+
+    owners: Sequence[OwnerRow]
+    """Whose memory it is, the largest first; with those that are left out, held_bytes sum to live_bytes."""
+    left_out: Size
+    """How many more owners there are."""
+    live_bytes: Size
+    """All live blocks."""
+    notes: Sequence[Annotated[StatementRecord, "A note"]]
+    """Which files lack symbols, so that all their unnamed variables are one owner (`names.owner`), and the command that
+    brings the names (`names.command`)."""
+    html: Optional[Written]
+    """The page that was written."""
+    pprof: Optional[Written]
+    """The profile that was written."""
+    where: Optional[WhereRecord] = None
+    """With --where: for which objects it holds. The owners are those that hold any, those with most first."""
 
 
 def page(facts: Mapping[str, object], nodes: Sequence[HolderNode]) -> bytes:

@@ -7,11 +7,49 @@ from typing import Iterator, Optional, Sequence
 from ..analysis.params import Param, describe_params, summed_up
 from ..base.model import Statement
 from ..glibc.params import MAX_FAST, PERTURB, ArenaLimit, arena_limit
-from ..present.json_documents import arena_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import Document, Record, Size, StatementRecord, statement_record
 from ..present.shared_text.text import AT_LEAST, Style, count, number, table
 from ..session.resident import depends_on_mp, problems_of, unknown_release
 from .framework.command import Answer, Context, command
+
+
+class ParamRecord(Record):
+    """A parameter."""
+
+    name: str
+    """mp_'s field, or global_max_fast (M_MXFAST), perturb_byte (M_PERTURB)."""
+    value: Optional[int]
+    """As it stands; null: nothing tells, or this glibc has none."""
+    default: Optional[int]
+    """In this glibc."""
+    requested: Optional[str]
+    """What the environment asked for."""
+    note: Optional[str]
+    """Whether it took effect, or how it changed."""
+    note_record: Optional[StatementRecord]
+    """The note, apart from its words."""
+
+
+class ArenaLimits(Record):
+    """How many arenas there are and may be."""
+
+    count: Optional[Size]
+    """How many there are."""
+    limit: Optional[float]
+    """The maximum that this glibc makes."""
+
+
+class ParamsDocument(Document, command="params"):
+    """The answer of params."""
+
+    params: Sequence[ParamRecord]
+    """In mp_'s own order, then what lies beside it."""
+    arenas: ArenaLimits
+    note: Optional[str]
+    """Whether any of them was changed."""
+    note_record: Optional[StatementRecord]
+    """The same, apart from its words: how many have a default, how many are not at it, how many the environment asked
+    for; the arenas' limit, where it follows from the number of processors, with that."""
 
 
 @command(
@@ -48,9 +86,9 @@ def params_command(context: Context) -> Answer:
     if environment is None:
         problems.append(Statement("environment-unknown"))
     said = summed_up(rows, limit, environment) if rows else None
-    found = records.ParamsDocument(
+    found = ParamsDocument(
         params=[_record(row) for row in rows],
-        arenas=records.ArenaLimits(count=len(headers) if session.all_arenas else None, limit=limit.arenas),
+        arenas=ArenaLimits(count=len(headers) if session.all_arenas else None, limit=limit.arenas),
         note=said and summary(said),
         note_record=said and statement_record(said, summary(said)),
     )
@@ -101,11 +139,9 @@ def _note(said: Statement) -> str:
     return NOTES[said.id].format(**said.figures, **said.names)
 
 
-def _record(row: Param) -> records.ParamRecord:
+def _record(row: Param) -> ParamRecord:
     note = _note(row.note) if row.note else None
-    return records.ParamRecord.of(
-        row, note=note, note_record=statement_record(row.note, note) if row.note and note else None
-    )
+    return ParamRecord.of(row, note=note, note_record=statement_record(row.note, note) if row.note and note else None)
 
 
 def _lines(context: Context, rows: Sequence[Param], limit: ArenaLimit, said: Optional[Statement]) -> Iterator[str]:

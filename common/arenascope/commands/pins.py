@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.pins import BlocksOfKind, Gain, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
 from ..analysis.trim import TrimRules, total, until_locked
@@ -14,9 +14,16 @@ from ..blocks.types_of_image import in_memory, types_of
 from ..engine import need_engine
 from ..glibc.params import default_max_fast
 from ..glibc.tcache import tcache_index
-from ..present.json_documents import block_records as records
-from ..present.json_documents.block_records import PinSums
-from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.json_documents.record import (
+    Address,
+    Document,
+    Record,
+    Size,
+    StatementRecord,
+    hexadecimal,
+    statement_record,
+)
+from ..present.json_documents.shared_records import HELD_MOST, WRITTEN, BlocksOfType, HolderOfMost, Index, OwnerRecord
 from ..present.screens.types import name_of
 from ..present.shared_text.text import Style, count, left_out, next_lines, table
 from ..session.resident import problems_of, resident_bytes, thresholds_of, trim_rules
@@ -32,6 +39,127 @@ if TYPE_CHECKING:
 
 BY_ITSELF = 256 << 20
 """Up to this size of heaps, types are examined without --types."""
+
+
+HELD_BY = "Who holds it: as in owners; null without --owners, and where it is not known"
+
+
+class GainRecord(Record):
+    """Memory that would return to the system."""
+
+    releases_bytes: Size
+    """What would return to the system."""
+    resident_bytes: Optional[int]
+    """What of that is in memory."""
+
+
+class PinGroup(BlocksOfType, GainRecord):
+    """All blocks of a type."""
+
+    held_by: Annotated[Optional[HolderOfMost], HELD_MOST]
+
+
+Ranges = Sequence[
+    Annotated[
+        tuple[
+            Annotated[str, ("enum", ("munmap", "madvise", "brk")), "By which call"],
+            Annotated[Address, "Its start"],
+            Annotated[int, "Its bytes"],
+        ],
+        "A range",
+    ]
+]
+
+
+class Returned(Record):
+    """Memory that would return to the system, range by range."""
+
+    ranges: Ranges = ()
+    """With --ranges: what would return."""
+    already: Ranges = ()
+    """With --ranges: what of that would return without freeing anything."""
+
+
+class PinRecord(Returned, first=True):
+    """A block in use."""
+
+    address: Address
+    """Its header."""
+    bytes: Size
+    """Its size."""
+    arena: Index
+    reason: Annotated[str, ("enum", ("top", "between"))]
+    """Whether it ends where a top begins, or lies between free pieces."""
+    releases_bytes: Size
+    """What would return to the system."""
+    symbol: Optional[str]
+    """What its first word points to."""
+    type: Optional[str]
+    """The class whose table of virtual functions that is; null: it is none."""
+    held_by: Annotated[Optional[OwnerRecord], HELD_BY]
+    expression: Annotated[Optional[str], WRITTEN]
+    by: Annotated[str, ("enum", ("free", "trim"))]
+    """What would give it back."""
+    user_address: Address
+    """What malloc returned."""
+    resident_bytes: Optional[int]
+    """What of that is in memory."""
+    note: Optional[str]
+    """What comes before."""
+    note_records: Sequence[StatementRecord]
+    """The same, apart from its words."""
+
+
+class PinSums(GainRecord, first=True):
+    """The best block of each arena, summed."""
+
+    blocks: Size
+    """How many."""
+    bytes: Size
+    """Their bytes."""
+
+
+class TailRecord(Returned, first=True):
+    """The last blocks of an arena."""
+
+    arena: Index
+    blocks: Size
+    """How many."""
+    bytes: Size
+    """Their bytes."""
+    lowest: Address
+    """The lowest."""
+    releases_bytes: Size
+    """What would return to the system."""
+    resident_bytes: Optional[int]
+    """What of that is in memory."""
+
+
+class Pending(Record):
+    """Memory of an arena that the next free() returns in any case."""
+
+    arena: Index
+    bytes: int
+    """So much."""
+
+
+class PinsDocument(Document, command="pins"):
+    """The answer of pins."""
+
+    groups: Optional[Sequence[PinGroup]]
+    """Types of which all blocks together keep more than they are, what keeps most besides first; none where a single
+    block does; null: not looked at, as the heaps are large and --types was not given."""
+    pins: Sequence[PinRecord]
+    """Those that hold back the most first."""
+    left_out: Size
+    """How many more there are."""
+    own_left_out: Size
+    """How many would mainly give back their own pages."""
+    one_per_arena: PinSums
+    together: Sequence[TailRecord]
+    """The last blocks of an arena, all freed."""
+    pending: Sequence[Pending]
+    """What is returned anyway at the next free() of 64 KiB."""
 
 
 @command(
@@ -105,14 +233,14 @@ def pins_command(context: Context) -> Answer:
     ]
     together = [(each, _resident(session, each.gain)) for each in ranking.together]
     sums = _sums(session, ranking)
-    found = records.PinsDocument(
+    found = PinsDocument(
         groups=None if groups is None else [_group(group, of_groups.get(group.row.index)) for group in groups],
         pins=[_pin(session, pin, options.ranges) for pin in pins],
         left_out=ranking.count - len(pins),
         own_left_out=ranking.own_left_out,
         one_per_arena=sums,
         together=[_tail(each, resident, options.ranges) for each, resident in together],
-        pending=[records.Pending(arena=index, bytes=size) for index, size in pending.items() if size],
+        pending=[Pending(arena=index, bytes=size) for index, size in pending.items() if size],
     )
     problems = [*problems_of(session), *problems]
     known = groups if session.started and not session.target.image.redacted else ()
@@ -184,10 +312,10 @@ def _resident(session: Session, gain: Gain) -> Optional[int]:
     return None if gone is None or already is None else gone - already
 
 
-def _sums(session: Session, ranking: Ranking) -> records.PinSums:
+def _sums(session: Session, ranking: Ranking) -> PinSums:
     """Sums of the best pin of each arena: arenas share no pages."""
     best = list(ranking.best.values())
-    return records.PinSums(
+    return PinSums(
         blocks=len(best),
         bytes=sum(pin.gain.bytes for pin in best),
         releases_bytes=sum(pin.gain.releases for pin in best),
@@ -195,9 +323,9 @@ def _sums(session: Session, ranking: Ranking) -> records.PinSums:
     )
 
 
-def _pin(session: Session, shown: ShownPin, with_ranges: bool) -> records.PinRecord:
+def _pin(session: Session, shown: ShownPin, with_ranges: bool) -> PinRecord:
     pin, path = shown.pin, shown.held_by.path if shown.held_by is not None else None
-    return records.PinRecord.of(
+    return PinRecord.of(
         pin,
         shown,
         pin.gain,
@@ -209,8 +337,8 @@ def _pin(session: Session, shown: ShownPin, with_ranges: bool) -> records.PinRec
     )
 
 
-def _tail(together: LastBlocks, resident: Optional[int], with_ranges: bool) -> records.TailRecord:
-    return records.TailRecord.of(
+def _tail(together: LastBlocks, resident: Optional[int], with_ranges: bool) -> TailRecord:
+    return TailRecord.of(
         together,
         together.gain,
         resident_bytes=resident,
@@ -218,8 +346,8 @@ def _tail(together: LastBlocks, resident: Optional[int], with_ranges: bool) -> r
     )
 
 
-def _group(group: BlocksOfKind, held_by: Optional[HeldMost]) -> records.PinGroup:
-    return typed(records.PinGroup, group.row, group.held, held_by=held_by and held_by.owner)
+def _group(group: BlocksOfKind, held_by: Optional[HeldMost]) -> PinGroup:
+    return typed(PinGroup, group.row, group.held, held_by=held_by and held_by.owner)
 
 
 def _ranges(gain: Gain, wanted: bool) -> dict[str, object]:
@@ -275,8 +403,6 @@ HEADERS = (
     "what it keeps",
     "first word",
 )
-
-
 _VTABLE = re.compile(r"vtable for (.+)\+\d+")
 
 

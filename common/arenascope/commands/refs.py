@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Optional, Sequence
+
 from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
-from ..present.json_documents.block_records import RefsDocument
-from ..present.screens.refs import GoalPlace, RefsScreen, nowhere, pointers
+from ..present.json_documents.record import Document
+from ..present.screens.refs import GoalPlace, GoalRecord, PointerRecord, RefsScreen, nowhere, pointers
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command
 from .framework.live_copy import looked
+
+
+class RefsDocument(Document, command="refs"):
+    """The answer of refs."""
+
+    block: Optional[GoalRecord]
+    refs: Sequence[PointerRecord]
+    """Every pointer to it: those of roots first."""
 
 
 @command(

@@ -7,13 +7,14 @@ import time
 from argparse import Namespace
 from array import array
 from functools import partial
-from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Annotated, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis import report as figures
 from ..analysis.advice import LOOKS, Advice, find_advice
 from ..analysis.causes import WORTH, Facts, address_space, find_causes, judge
-from ..analysis.diff import Document
+from ..analysis.diff import JsonObject
 from ..analysis.pins import LiveBlockKinds, TypeRow
+from ..analysis.report import PARTS
 from ..analysis.trend import Grown, grown_types, growth, what_they_show
 from ..analysis.trim import Trim
 from ..base import optional_libraries
@@ -37,18 +38,23 @@ from ..engine import chosen, describe, is_there, places_of
 from ..glibc.params import arena_limit
 from ..glibc.release_table import alike
 from ..present import glossary
-from ..present.json_documents import process_records as records
-from ..present.json_documents.arena_records import AllocatorShare
-from ..present.json_documents.block_records import Written
-from ..present.json_documents.process_records import GrownType, ReportDocument
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import (
+    JUDGEMENT,
+    Address,
+    Document,
+    Record,
+    Size,
+    StatementRecord,
+    statement_record,
+)
+from ..present.json_documents.shared_records import ALLOCATORS, HOLDS_BACK, BlocksOfType, OtherAllocator, Written
 from ..present.json_documents.snapshot_file import read
 from ..present.pages.fill_page import filled, packed, title_of
 from ..present.screens import report as screen
 from ..present.screens.advice_sentences import AdviceText, words
-from ..present.screens.owners import NO_SUM, sums_of, together, whose
+from ..present.screens.owners import NO_SUM, LiveBlockSums, sums_of, together, whose
 from ..present.screens.report import further_apart, growth_sentence
-from ..present.screens.report_findings import ReportFinding, find_all, worth_saying
+from ..present.screens.report_findings import FindingRecord, ReportFinding, find_all, worth_saying
 from ..present.screens.report_findings import record as finding_record
 from ..present.screens.types import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
@@ -57,7 +63,7 @@ from ..present.shared_text.findings import sentence, sentences
 from ..present.shared_text.text import NO_HEAP, Style, duration, unmarked_names
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
 from ..session.session import Session
-from .containers import live_bytes, missing_containers, note_text
+from .containers import ContainerRecord, live_bytes, missing_containers, note_text
 from .containers import row_record as container_record
 from .framework import live_copy
 from .framework.all_commands import parse_request
@@ -66,6 +72,7 @@ from .framework.command import WITH_VALUES, Answer, Context, always, argument, c
 from .framework.live_copy import CopiedImage
 from .map import sentences as map_sentences
 from .snapshot import moment_before, take_moment
+from .trend import GrownType
 from .types import typed
 from .waste import is_unknown
 
@@ -91,6 +98,116 @@ TYPED = (
     ("report", "findings"),
 )
 """Rows that have a type, by section."""
+
+
+class AllocatorShare(OtherAllocator):
+    """Another allocator, with its resident memory."""
+
+    resident_bytes: Optional[Size]
+    """What its mappings have in memory; null: its mappings are not known."""
+    at_most_bytes: Optional[Size]
+    """An upper bound of that; null: not known."""
+
+
+class ResidentPart(Record):
+    """A part of resident memory."""
+
+    part: Annotated[str, ("enum", PARTS)]
+    """Which."""
+    bytes: int
+    """So much."""
+    label: str
+    """What it is, in words."""
+
+
+class CauseRecord(StatementRecord, first=True):
+    """A cause."""
+
+    cause: str
+    """What."""
+    evidence: str
+    """The figures that show it, in words."""
+
+
+class AdviceRecord(StatementRecord, first=True):
+    """A piece of advice."""
+
+    action: str
+    """What."""
+    effect_bytes: Optional[Size]
+    """What it would have changed here; null: not known."""
+    bound: bool
+    """Whether that is an upper bound."""
+    evidence: str
+    """The figures that speak for it, in words."""
+    how: Sequence[str]
+    """How it is done, the usual way first."""
+    cost: Optional[str]
+    """What it costs."""
+    not_when: Optional[str]
+    """When not to."""
+
+
+class OtherMapping(Record):
+    """A mapping that is not malloc's."""
+
+    address: Address
+    """Where; in one that malloc's blocks or .bss lie in as well, the largest other part."""
+    bytes: Size
+    """Resident, and not malloc's."""
+    name: str
+    """Its path."""
+    allocator: Optional[str]
+    """Whose it is known to be."""
+
+
+class TypeOfReport(BlocksOfType):
+    """All blocks of a type."""
+
+    resident_bytes: Optional[Size]
+    """In memory."""
+    holds_back_bytes: Annotated[Optional[Size], HOLDS_BACK]
+
+
+class ReportDocument(Document, command="report"):
+    """The answer of report."""
+
+    rss_bytes: Optional[Size]
+    """Resident memory, with anonymous pages of hugetlbfs, which the kernel counts apart; null: the image does not tell
+    (a core, of the pages of files)."""
+    swap_bytes: Optional[Size]
+    """What else of it is in swap."""
+    parts: Sequence[ResidentPart]
+    """They sum to rss_bytes."""
+    verdict: str
+    """The answer."""
+    causes: Sequence[CauseRecord]
+    """Why it stays."""
+    advice: Sequence[AdviceRecord]
+    """What to do, the most helpful first; then what would not help."""
+    other_mappings: Sequence[OtherMapping]
+    """The largest that are not this malloc's."""
+    allocators: Annotated[Sequence[AllocatorShare], ALLOCATORS]
+    types: Optional[Sequence[TypeOfReport]]
+    """What the live blocks are, what there is most of first, 20 at most; null: not looked at."""
+    held: Optional[LiveBlockSums]
+    """Whether the blocks in use are held, and by whom; null: not looked at. What is reached, possible, lost and unknown
+    sum to live_bytes."""
+    findings: Optional[Sequence[FindingRecord]]
+    """Memory that the program need not have, where it is much, the largest first; null: not looked at (of a large
+    process --owners looks)."""
+    containers: Optional[Sequence[ContainerRecord]]
+    """The containers that hold most, three at most, as in containers: whether they need it only the program knows;
+    null: not looked at."""
+    judgement: Annotated[StatementRecord, JUDGEMENT]
+    growth: Optional[StatementRecord]
+    """With --since or --again: what grew, by two moments."""
+    grown: Optional[Sequence[GrownType]]
+    """The types that grew between the two, as in trend; null: not told by both."""
+    measure: Annotated[Optional[str], ("enum", ("resident", "anonymous", "address-space"))]
+    """What the parts measure; null: there are none."""
+    html: Optional[Written]
+    """The page that was written."""
 
 
 class ReportSection(NamedTuple):
@@ -482,7 +599,7 @@ def _not_looked(context: Context, picture: figures.ResidentPicture) -> Iterator[
         )
 
 
-def _moment_before(context: Context) -> Optional[Document]:
+def _moment_before(context: Context) -> Optional[JsonObject]:
     """The moment to compare with. If a copy will be needed, room for it is made before."""
     options = context.options
     if options.since is None and options.again is None:
@@ -618,7 +735,7 @@ def _in_a_call(context: Context, picture: figures.ResidentPicture) -> bool:
     return not picture.whole and live and any(each.mutex for each in session.headers)
 
 
-def _growth(context: Context, before: Optional[Document]) -> _Growth:
+def _growth(context: Context, before: Optional[JsonObject]) -> _Growth:
     """Compares two moments; types only if both have them."""
     if before is None:
         return _Growth()
@@ -686,13 +803,13 @@ def _found(
         rss_bytes=picture.rss if picture else None,
         swap_bytes=picture.swapped if picture else None,
         parts=[
-            records.ResidentPart(part=name, bytes=picture.parts[name], label=screen.label_of(picture, name))
+            ResidentPart(part=name, bytes=picture.parts[name], label=screen.label_of(picture, name))
             for name in (figures.PARTS if picture else ())
             if picture and name in picture.parts
         ],
         verdict=concluded.verdict,
         causes=[
-            records.CauseRecord.of(
+            CauseRecord.of(
                 statement_record(said._replace(names=unmarked_names(said.names)), screen.cause_line((what, evidence))),
                 cause=what,
                 evidence=evidence,
@@ -701,7 +818,7 @@ def _found(
         ],
         advice=[_advice(context, each, said) for each, said in concluded.advice],
         other_mappings=[
-            records.OtherMapping.of(each, address=each.region.start, allocator=each.maker or None)
+            OtherMapping.of(each, address=each.region.start, allocator=each.maker or None)
             for each in (picture.others if picture else ())
         ],
         allocators=_allocators(context.session.located.allocators, picture),
@@ -729,9 +846,9 @@ def _allocators(allocators: Sequence[Allocator], picture: Optional[figures.Resid
     ]
 
 
-def _advice(context: Context, advice: Advice, said: AdviceText) -> records.AdviceRecord:
+def _advice(context: Context, advice: Advice, said: AdviceText) -> AdviceRecord:
     words = screen.advice_line(Style(), advice, said)
-    return records.AdviceRecord.of(
+    return AdviceRecord.of(
         statement_record(Statement(advice.id, advice.figures, unmarked_names(advice.names)), words),
         said,
         advice,
@@ -741,8 +858,8 @@ def _advice(context: Context, advice: Advice, said: AdviceText) -> records.Advic
     )
 
 
-def _type(row: TypeRow) -> records.TypeOfReport:
-    return typed(records.TypeOfReport, row)
+def _type(row: TypeRow) -> TypeOfReport:
+    return typed(TypeOfReport, row)
 
 
 class PageSharing(NamedTuple):

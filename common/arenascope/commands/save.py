@@ -20,7 +20,7 @@ from ..glibc.find.which_allocator import places_of_modules
 from ..glibc.mmapped import read_mmapped
 from ..glibc.params import MAX_FAST, PERTURB
 from ..glibc.tcache import read_tcache
-from ..present.json_documents.process_records import SaveDocument
+from ..present.json_documents.record import Document, Size
 from ..present.shared_text.progress_bar import Progress
 from ..present.shared_text.text import next_lines
 from ..session.session import Session
@@ -36,6 +36,19 @@ from ..sources.shell_target import ShellTarget
 from ..sources.target import Region, SavedCore, Span, Target, joined
 from .framework.command import Answer, Context, always, argument, command
 from .framework.live_copy import expect_save
+
+
+class SaveDocument(Document, command="save"):
+    """The answer of save."""
+
+    file: str
+    """Where it was written."""
+    bytes_written: Size
+    """What the file takes on the disk."""
+    resident_bytes: Size
+    """Memory in it."""
+    redacted: bool
+    """Whether it has malloc's own words alone."""
 
 
 def save(target: Target, path: str, release: Callable[[], float], redact: bool) -> Optional[SavedCore]:

@@ -7,12 +7,12 @@ import time
 from contextlib import suppress
 from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
-from ..analysis.diff import Document
+from ..analysis.diff import JsonObject
 from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
 from ..base.model import Statement
 from ..blocks.declared.once_per_image import containers_of
-from ..present.json_documents import process_records as records
+from ..present.json_documents.record import Document, Size
 from ..present.json_documents.snapshot_file import read, write
 from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import count, duration
@@ -39,6 +39,32 @@ LONG = 5.0
 """From so many seconds on the user is told beforehand."""
 ROOM = 1.25
 """Advice allows so much more time than predicted."""
+
+
+SECTIONS = {
+    "report": ("rss_bytes", "swap_bytes", "parts", "measure"),
+    "arenas": ("arenas", "mmapped", "totals", "allocators"),
+    "bins": ("bins",),
+    "threads": ("threads",),
+    "params": ("params", "arenas"),
+}
+SIZES = {"chunks": ("summary", "sizes")}
+OF_A_TYPE = ("type", "kind", "module", "certain", "blocks", "bytes", "resident_bytes", "holds_back_bytes")
+OF_A_CONTAINER = ("path", "type", "form", "containers", "elements", "held_bytes")
+OF_AN_OWNER = (
+    *("kind", "name", "tid", "stale", "type", "held_bytes", "blocks"),
+    *("retained_bytes", "retained_resident_bytes", "returns_bytes"),
+)
+"""The keys of each command's JSON that a snapshot keeps; of its rows these."""
+
+
+class SnapshotDocument(Document, command="snapshot"):
+    """The answer of snapshot."""
+
+    file: str
+    """Where it was written."""
+    bytes: Size
+    """The file's size."""
 
 
 class LookCost(NamedTuple):
@@ -96,7 +122,7 @@ HELD = "types --owners --limit 0"
 """How `types` is typed if owners are wanted as well."""
 
 
-def load(names: Iterable[str] = records.SECTIONS) -> dict[str, CommandRequest]:
+def load(names: Iterable[str] = SECTIONS) -> dict[str, CommandRequest]:
     """Loads the commands; call it before a process is held."""
     return {name: parse_request(WORDS.get(name, name)) for name in names}
 
@@ -147,7 +173,7 @@ def snapshot_command(context: Context) -> Answer:
         f"{context.options.file}: {count(len(arenas), 'arena')}, {style.size(size)} written",
         style.dim(f"next: {style.typed(f'diff {context.options.file}')}"),
     ]
-    return Answer(records.SnapshotDocument(file=context.options.file, bytes=size), lines, problems)
+    return Answer(SnapshotDocument(file=context.options.file, bytes=size), lines, problems)
 
 
 def look_limit(context: Context, seconds: float = AT_MOST) -> LookLimit:
@@ -157,12 +183,12 @@ def look_limit(context: Context, seconds: float = AT_MOST) -> LookLimit:
 
 def take(
     context: Context, sizes: bool, types: bool = False, owners: bool = False, limit: Optional[LookLimit] = None
-) -> Document:
+) -> JsonObject:
     """Takes a snapshot of the context's target. It has no time if that is a core. If more than lists is wanted, a live
     process of the shell's runs on afterwards. Types and owners are left out if they would take longer than `limit`."""
     deep = {**(TYPES if types else {}), **(OWNERS if owners else {})}
     limit = limit if deep else None
-    loaded = load({**records.SECTIONS, **(records.SIZES if sizes else {}), **deep})
+    loaded = load({**SECTIONS, **(SIZES if sizes else {}), **deep})
     if types and owners:
         loaded["types"] = parse_request(HELD)
     context.spared = limit.is_exceeded if limit is not None else None
@@ -176,19 +202,19 @@ def take(
         "target": {"kind": target.kind, "pid": target.pid},
         "glibc": session.located.version,
     }
-    for name, kept in records.SECTIONS.items():
+    for name, kept in SECTIONS.items():
         keys = loaded[name].answered(context).keys
         document[name] = {key: keys.get(key) for key in kept}
     problems = [*(limit.problems if limit is not None else ()), *problems_of(session)]
     if sizes or deep:
         beside = Context(context.door, context.options, session, copies=context.copies)
-        for name, kept in {**(records.SIZES if sizes else {}), **deep}.items():
+        for name, kept in {**(SIZES if sizes else {}), **deep}.items():
             answer = loaded[name].answered(beside)
             problems += [each for each in answer.problems if each not in problems]
             document[name] = part = {key: answer.keys.get(key) for key in kept}
             if name in deep:
-                of_a_type = (*records.OF_A_TYPE, "held_by") if owners else records.OF_A_TYPE
-                told = records.OF_AN_OWNER if name == "owners" else of_a_type
+                of_a_type = (*OF_A_TYPE, "held_by") if owners else OF_A_TYPE
+                told = OF_AN_OWNER if name == "owners" else of_a_type
                 rows = part[name]
                 assert isinstance(rows, Sequence)
                 part[name] = [{key: row[key] for key in told} for row in rows]
@@ -198,14 +224,14 @@ def take(
     return document
 
 
-def take_moment(context: Context, types: bool) -> Document:
+def take_moment(context: Context, types: bool) -> JsonObject:
     """Takes a snapshot, with types and containers if they are wanted and the image has them."""
     if types:
         types = context.session.started and not context.target.image.redacted
     return take(context, sizes=False, types=types)
 
 
-def moment_before(context: Context, types: bool) -> Optional[Document]:
+def moment_before(context: Context, types: bool) -> Optional[JsonObject]:
     """The moment that a report is compared with: a snapshot, or a first look."""
     since, again = context.options.since, context.options.again
     if since is not None and again is not None:
@@ -233,11 +259,11 @@ def moment_before(context: Context, types: bool) -> Optional[Document]:
     return before
 
 
-def _containers(session: Session) -> Document:
+def _containers(session: Session) -> JsonObject:
     """Containers found while types were named; empty if there are none."""
     named = session.block_results.named
     rows = containers_of(named)[:MOST_CONTAINERS] if named is not None else ()
     if not rows:
         return {}
     kept = [dict(row_record(each).items()) for each in rows]
-    return {"containers": {"containers": [{key: row[key] for key in records.OF_A_CONTAINER} for row in kept]}}
+    return {"containers": {"containers": [{key: row[key] for key in OF_A_CONTAINER} for row in kept]}}

@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..base.model import Arena, Params
-from ..present.json_documents.arena_records import StatsDocument
+from ..present.json_documents.record import Document
 from ..session.resident import problems_of
 from .framework.command import Answer, Context, always, command
 from .info import may_be_written
 
 UNSIGNED = 0xFFFFFFFF
 """glibc prints with %10u: sums are truncated to 32 bits."""
+
+
+class StatsDocument(Document, command="stats"):
+    """The answer of stats."""
+
+    text: Optional[str]
+    """malloc_stats'; null where not all of it can be read."""
 
 
 def malloc_stats(arenas: Sequence[Arena], params: Optional[Params]) -> str:

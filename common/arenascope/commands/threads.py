@@ -6,10 +6,38 @@ from typing import Iterator, Optional, Sequence
 
 from ..analysis.trim import total
 from ..base.model import ThreadCache
-from ..present.json_documents.arena_records import Cache, ThreadRow, ThreadsDocument
+from ..present.json_documents.record import Address, Document, Record, Size
+from ..present.json_documents.shared_records import ArenaOrNone, ArenaThread
 from ..present.shared_text.text import Column, column_table, count, number
 from ..session.resident import problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
+
+
+class Cache(Record):
+    """A thread's cache."""
+
+    address: Optional[Address]
+    """Where it is; null: none, or not found."""
+    chunks: Optional[Size]
+    """What it keeps; null: not known."""
+    bytes: Optional[Size]
+    """Their bytes."""
+
+
+class ThreadRow(ArenaThread):
+    """A thread."""
+
+    arena: ArenaOrNone
+    tcache: Cache
+
+
+class ThreadsDocument(Document, command="threads"):
+    """The answer of threads."""
+
+    threads: Sequence[ThreadRow]
+    """By tid."""
+    unattached_arenas: Optional[Sequence[int]]
+    """Arenas that no thread uses; null: not known."""
 
 
 @command(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Iterator, Optional, Sequence
+from typing import Annotated, Iterator, Optional, Sequence
 
 from ..analysis import trend as courses
-from ..analysis.diff import CONTAINER, Document, allocators_of
+from ..analysis.diff import CONTAINER, FIGURES, JsonObject, allocators_of
 from ..analysis.report import FREE, LIVE
+from ..analysis.trend import COURSES
 from ..base.about import PROGRAM
 from ..base.class_names import type_words
 from ..base.errors import UsageError
-from ..base.model import Statement
+from ..base.model import KINDS, Statement
 from ..base.whole_file import write_whole
-from ..present.json_documents import process_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import JUDGEMENT, Document, Record, Size, StatementRecord, statement_record
+from ..present.json_documents.shared_records import OWNER_KINDS
 from ..present.json_documents.snapshot_file import read_all
 from ..present.pages.fill_page import filled
 from ..present.screens import report as growth
@@ -22,6 +23,130 @@ from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.findings import sentences
 from ..present.shared_text.text import Style, count, next_lines, signed, table
 from .framework.command import Answer, Context, argument, command, parse_size
+
+
+class LifeRecord(Record):
+    """A process from its first snapshot to its last."""
+
+    pid: Optional[int]
+    """Its number."""
+    name: Optional[str]
+    """As the kernel has it."""
+    snapshots: Size
+    """How many there are."""
+    first: float
+    """When the first was taken, in seconds since 1970."""
+    last: float
+    """When the last was taken."""
+
+
+class SeriesRecord(Record):
+    """A figure over time."""
+
+    by: Annotated[str, ("enum", FIGURES)]
+    """What kind it is."""
+    name: str
+    """Whose: the part, the arena's address, the list, the size, the type, the container or the owner."""
+    before: int
+    """At first."""
+    after: int
+    """At last."""
+    change: int
+    """By how much it changed."""
+    how: Annotated[str, ("enum", COURSES)]
+    """How it changed."""
+    since: Optional[float]
+    """When that began, in seconds since 1970; null: it held still."""
+    until: Optional[float]
+    """When it was over; null: it goes on, or held still."""
+    per_hour: Optional[int]
+    """The median rate in that time; null: there is none."""
+    per_hour_slow: Optional[int]
+    """The rate that a fifth of all pairs of moments stay below."""
+    per_hour_fast: Optional[int]
+    """The rate that a fifth of them exceed."""
+    moments: Sequence[
+        Annotated[
+            tuple[Annotated[float, "When"], Annotated[int, "How many bytes; of a container how many elements"]],
+            "A moment",
+        ]
+    ]
+    """All of it."""
+
+
+class GrownType(Record):
+    """A type of blocks that grew, and still grows."""
+
+    type: str
+    """Its name, as in types."""
+    kind: Annotated[Optional[str], ("enum", tuple(KINDS))]
+    """Of which sort, as in types; null: not known."""
+    certain: bool
+    """Whether all of these blocks certainly have it."""
+    blocks: Optional[int]
+    """By how many blocks it grew; null: not known."""
+    bytes: Size
+    """And by how many bytes."""
+    seconds: float
+    """From the first snapshot that tells types to the last."""
+    per_minute_bytes: Optional[int]
+    """By how much it grows in a minute; null: that is too little time."""
+    steadily: bool
+    """Whether it goes up alone; not where it goes up and down, as what is worked on does."""
+    owner: Optional[str]
+    """Who holds at least half of what it grew by; null: not known, or nobody does."""
+    owner_kind: Annotated[Optional[str], ("enum", OWNER_KINDS)]
+    """What that is."""
+
+
+class Limit(Record):
+    """The limit that memory may grow to."""
+
+    bytes: Size
+    """So much."""
+    used: Optional[Size]
+    """What counts against it; null: not known, then RSS alone does."""
+    path: Optional[str]
+    """The control group's file; null: it was asked for."""
+
+
+class LimitReachedRecord(Record):
+    """When the limit is reached."""
+
+    limit: Size
+    """The limit."""
+    room: Size
+    """What is left."""
+    soonest: float
+    """In so many seconds from the last moment, by the fast rate."""
+    likely: float
+    """By the median rate."""
+    latest: float
+    """By the slow rate."""
+
+
+class TrendDocument(Document, command="trend"):
+    """The answer of trend."""
+
+    folder: str
+    """Where the snapshots are."""
+    process: LifeRecord
+    earlier: Sequence[LifeRecord]
+    """The same program before it was started again, the first one first."""
+    others: Sequence[LifeRecord]
+    """Other processes whose snapshots lie there."""
+    series: Sequence[SeriesRecord]
+    """Every figure over time, the largest growth first (of containers by what they hold)."""
+    grown: Optional[Sequence[GrownType]]
+    """Types of blocks that grow: those that do so steadily first, the largest growth first; null: not known, as fewer
+    than two snapshots tell types."""
+    limit: Optional[Limit]
+    """What it may grow to; null: nothing is known to limit it."""
+    reaches: Optional[LimitReachedRecord]
+    """When it gets there, if it goes on so; null: it does not grow, or not surely."""
+    verdict: str
+    """What grew, in words."""
+    judgement: Annotated[StatementRecord, JUDGEMENT]
 
 
 @command(
@@ -56,15 +181,15 @@ def trend_command(context: Context) -> Answer:
     if lacking:
         figures = {"lacking": lacking, "snapshots": len(life.documents)}
         problems.append(Statement("types-not-in-all", figures))
-    found = records.TrendDocument(
+    found = TrendDocument(
         folder=context.options.folder,
         process=_life(life),
         earlier=[_life(each) for each in trend.before],
         others=[_life(each) for each in trend.others],
         series=[_series(each) for each in trend.series],
         limit=limit,
-        reaches=None if trend.comes is None else records.LimitReachedRecord.of(trend.comes),
-        grown=None if grown is None else [records.GrownType.of(each) for each in grown],
+        reaches=None if trend.comes is None else LimitReachedRecord.of(trend.comes),
+        grown=None if grown is None else [GrownType.of(each) for each in grown],
         verdict=said,
         judgement=statement_record(_judge(trend), said),
     )
@@ -77,9 +202,7 @@ def trend_command(context: Context) -> Answer:
     return Answer(found, lines(context.style, trend, grown, context.options.limit), problems)
 
 
-def _trend(
-    lived: Sequence[courses.ProcessLife], life: courses.ProcessLife, limit: Optional[records.Limit]
-) -> courses.Trend:
+def _trend(lived: Sequence[courses.ProcessLife], life: courses.ProcessLife, limit: Optional[Limit]) -> courses.Trend:
     series = courses.series_of(life)
     rss = next((each for each in series if each.by == "rss"), None)
     comes = courses.reached(rss, limit.bytes, limit.used) if rss is not None and limit is not None else None
@@ -99,18 +222,18 @@ def _chosen(lived: Sequence[courses.ProcessLife], pid: Optional[int]) -> courses
     return mine[-1]
 
 
-def _limit(context: Context, last: Document) -> Optional[records.Limit]:
+def _limit(context: Context, last: JsonObject) -> Optional[Limit]:
     asked = context.options.until
     if asked:
         # evaluating a debugger's expression needs a target
         known = int(asked) if asked.isdecimal() else parse_size(context, asked)
         if known is None:
             raise UsageError(f"--until {asked} is no size", "--until 8G")
-        return records.Limit(bytes=known, used=None, path=None)
+        return Limit(bytes=known, used=None, path=None)
     kept = last.get("limit") or {}
     if not kept.get("bytes"):
         return None
-    return records.Limit(bytes=kept["bytes"], used=kept.get("used"), path=kept.get("path"))
+    return Limit(bytes=kept["bytes"], used=kept.get("used"), path=kept.get("path"))
 
 
 def _judge(trend: courses.Trend) -> Statement:
@@ -130,12 +253,12 @@ def _judge(trend: courses.Trend) -> Statement:
     return Statement(f"{'grew' if rss.change > 0 else 'fell'}-{rss.how}", figures)
 
 
-def _life(life: courses.ProcessLife) -> records.LifeRecord:
-    return records.LifeRecord.of(life, name=life.name or None, snapshots=len(life.documents))
+def _life(life: courses.ProcessLife) -> LifeRecord:
+    return LifeRecord.of(life, name=life.name or None, snapshots=len(life.documents))
 
 
-def _series(each: courses.Series) -> records.SeriesRecord:
-    return records.SeriesRecord.of(
+def _series(each: courses.Series) -> SeriesRecord:
+    return SeriesRecord.of(
         each,
         before=each.moments[0].value,
         after=each.moments[-1].value,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import AbstractSet, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.causes import WORTH, trim_seconds
 from ..analysis.trim import Trim, reasons, total
@@ -14,8 +14,16 @@ from ..base.printable import one_line
 from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, ThreadStacks
 from ..glibc.find.libc_file import exported
 from ..glibc.find.thread_pointers import complete
-from ..present.json_documents import arena_records as records
-from ..present.json_documents.record import hexadecimal, statement_record
+from ..present.json_documents.record import (
+    Document,
+    RangeRecord,
+    Record,
+    Size,
+    StatementRecord,
+    hexadecimal,
+    statement_record,
+)
+from ..present.json_documents.shared_records import ArenaIndex
 from ..present.shared_text.findings import sentence
 from ..present.shared_text.text import AT_LEAST, Style, count, duration, number, table
 from ..session.resident import RUN_ON, code_of, find_means, problems_of, replaced, trims
@@ -46,6 +54,83 @@ FATAL_SIGNALS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS")
 
 
 # errors that all controllers share
+
+
+class KeptByArena(Record):
+    """Memory that stays in an arena."""
+
+    top_bytes: Optional[Size]
+    """Its top."""
+    top_resident_bytes: Optional[Size]
+    """What of that is in memory."""
+    subpage_bytes: Optional[int]
+    """What shares a page with something else."""
+    tcache_bytes: Optional[Size]
+    """What threads keep."""
+
+
+class ArenaTrimRecord(ArenaIndex):
+    """The effect of malloc_trim(0) on an arena."""
+
+    madvise_bytes: Optional[Size]
+    """Pages released inside its bins."""
+    madvise_ranges: Optional[Sequence[Annotated[RangeRecord, "A range"]]] = None
+    """With --ranges, in address order."""
+    brk_bytes: Optional[int]
+    """How far the break moves back; negative: the heap grows instead."""
+    resident_bytes: Optional[Size]
+    """By how much RSS would fall."""
+    kept: KeptByArena
+    """What stays, and why."""
+    tops_bytes: Optional[Size]
+    """What --tops would add."""
+    tops_range: Optional[RangeRecord]
+    """Where."""
+
+
+class TrimTotals(Record):
+    """Sums over all arenas."""
+
+    release_bytes: Optional[Size]
+    """Address space."""
+    resident_bytes: Optional[Size]
+    """RSS."""
+    kept_bytes: Optional[int]
+    """What stays."""
+    tops_bytes: Optional[Size]
+    """What --tops would add."""
+    tops_resident_bytes: Optional[Size]
+    """What of that is in memory."""
+
+
+class AppliedRecord(Record):
+    """The outcome of --apply."""
+
+    rss_before: Size
+    """RSS."""
+    rss_after: Size
+    """RSS afterwards."""
+    predicted_bytes: Optional[Size]
+    """What was predicted."""
+    released_bytes: int
+    """What was released."""
+    seconds: float
+    """How long the calls took."""
+    calls: Sequence[StatementRecord]
+    """What each call released."""
+
+
+class TrimDocument(Document, command="trim"):
+    """The answer of trim."""
+
+    arenas: Sequence[ArenaTrimRecord]
+    """In the ring's order."""
+    totals: TrimTotals
+    """Of all arenas; null where one is not known."""
+    reasons: Sequence[StatementRecord]
+    """Why the rest stays, and what would release it."""
+    applied: Optional[AppliedRecord]
+    """With --apply: the outcome."""
 
 
 def locked_out() -> RefusedError:
@@ -345,11 +430,11 @@ def trim_command(context: Context) -> Answer:
     refused = refused if past is None else f"{past.names['allocators']} {OTHERS}"
     kept = list(reasons(plans, _all(context), session.locked))
     calls = [statement_record(each, call_line(each)) for each in (applied.calls if applied else ())]
-    found = records.TrimDocument(
+    found = TrimDocument(
         arenas=[_row(trim, options.ranges) for trim in plans],
         totals=_totals(plans, _all(context)),
         reasons=[statement_record(each, reason(each, Style())) for each in kept],
-        applied=applied and records.AppliedRecord.of(applied, calls=calls),
+        applied=applied and AppliedRecord.of(applied, calls=calls),
     )
     status = 1 if applied and not applied.released_bytes else 0
     may_apply = context.target.kind == "live"
@@ -562,15 +647,15 @@ def _released(call: str, kind: str, ranges: int, refused: int) -> Statement:
     )
 
 
-def _row(trim: Trim, with_ranges: bool) -> records.ArenaTrimRecord:
+def _row(trim: Trim, with_ranges: bool) -> ArenaTrimRecord:
     plan, ranges = trim.plan, {}
     if with_ranges:
         ranges = {"madvise_ranges": None if plan.madvise is None else [_range(each) for each in plan.madvise]}
-    return records.ArenaTrimRecord.of(
+    return ArenaTrimRecord.of(
         plan,
         index=plan.arena,
         resident_bytes=trim.resident.trim,
-        kept=records.KeptByArena.of(plan, top_bytes=plan.top and plan.top.bytes, top_resident_bytes=trim.resident.top),
+        kept=KeptByArena.of(plan, top_bytes=plan.top and plan.top.bytes, top_resident_bytes=trim.resident.top),
         tops_range=_range(plan.tops) if plan.tops else None,
         **ranges,
     )
@@ -580,8 +665,8 @@ def _range(range: Range) -> tuple[str, int]:
     return hexadecimal(range.address), range.bytes
 
 
-def _totals(plans: Sequence[Trim], whole: bool) -> records.TrimTotals:
-    return records.TrimTotals(
+def _totals(plans: Sequence[Trim], whole: bool) -> TrimTotals:
+    return TrimTotals(
         release_bytes=total((trim.plan.release_bytes for trim in plans), whole),
         resident_bytes=total((trim.resident.trim for trim in plans), whole),
         kept_bytes=total((trim.plan.kept_bytes for trim in plans), whole),

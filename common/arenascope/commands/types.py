@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    TypeVar,
+    Union,
+)
 
 from ..analysis.pins import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
 from ..analysis.trim import total
 from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
 from ..base.errors import NoTypeError, UsageError
-from ..base.model import Statement
+from ..base.model import MEMBER_FORMS, Statement
 from ..base.printable import quoted
 from ..blocks.declared.conditions import Compiled, compiled
 from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
@@ -20,8 +32,8 @@ from ..blocks.declared.named_blocks import BY_WORDS, NamedBlocks
 from ..blocks.declared.once_per_image import values_of
 from ..blocks.declared.type_values import Column, Split, TypeValues, objects_of, types_called
 from ..blocks.types_of_image import types_of, types_of_matching, with_guesses
-from ..present.json_documents import block_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
+from ..present.json_documents.shared_records import HELD_MOST, HOLDS_BACK, MAY_BE, BlocksOfType, HolderOfMost
 from ..present.screens.owners import HolderNames
 from ..present.screens.types import GUESS, is_called, lines, name_of, note_text
 from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information
@@ -44,7 +56,7 @@ from .framework.command import (
     parse_size,
 )
 from .framework.live_copy import quick_core_search
-from .framework.where import WHERE, asked_where, where_key, where_line
+from .framework.where import WHERE, WhereRecord, asked_where, where_key, where_line
 
 if TYPE_CHECKING:
     from ..blocks.declared.conditions import Condition
@@ -61,6 +73,152 @@ LIKE = 3
 """How many similar names are suggested."""
 ALIKE = 0.6
 """How similar they must be, by difflib's measure."""
+
+
+class TypeRecord(BlocksOfType):
+    """All live blocks of a type."""
+
+    how: str
+    """By what it was known."""
+    may_be: Annotated[Sequence[str], MAY_BE]
+    resident_bytes: Optional[Size]
+    """What of that is in memory."""
+    holds_back_bytes: Annotated[Optional[Size], HOLDS_BACK]
+    owner: Optional[str]
+    """Whose they are, where another block or a variable tells."""
+    held_by: Annotated[Optional[HolderOfMost], HELD_MOST]
+    retained_bytes: Optional[Size]
+    """Their bytes with those of all that these blocks alone lead to; null without --owners."""
+    samples: Sequence[Address]
+    """The first of them: what malloc returned."""
+
+
+class TypeTotals(Record):
+    """Sums over all types."""
+
+    blocks: Size
+    """How many blocks."""
+    bytes: Size
+    """Their bytes."""
+    resident_bytes: Optional[Size]
+    """What of that is in memory."""
+    used_bytes: Size
+    """What arenas have from the kernel and in no list nor top."""
+    mmapped_bytes: Size
+    """In blocks served by mmap."""
+    bookkeeping_bytes: Size
+    """Headers of heaps and arenas, fenceposts."""
+    foreign_bytes: Size
+    """Somebody else's, by sbrk."""
+    damaged_bytes: Size
+    """What could not be read as chunks."""
+
+
+class Frequent(Record):
+    """A value that many objects have."""
+
+    value: Optional[str]
+    """As the screen has it; null without --with-values."""
+    objects: Size
+    """How many have it; of a member with too many values perhaps a few more."""
+    guessed_objects: Size
+    """Those of them in blocks that only a guess names."""
+
+
+class MemberValues(Record):
+    """A member, over all objects of a type."""
+
+    member: str
+    """Its name; with those of the members that it lies in."""
+    type: str
+    """Its type."""
+    form: Annotated[str, ("enum", MEMBER_FORMS)]
+    """What of it is told."""
+    objects: Size
+    """Of how many it could be read."""
+    unreadable: Size
+    """Of how many not: not in memory, damaged, or not yet made."""
+    nulls: Size
+    """How many pointers are null."""
+    distinct: Optional[Size]
+    """How many values there are; null: more than are counted."""
+    least: Optional[float]
+    """The least; of a text its length, of a container its elements, else the value: null without --with-values."""
+    greatest: Optional[float]
+    """The greatest; of a text its length, of a container its elements, else the value: null without --with-values."""
+    average: Optional[float]
+    """The average; of a text its length, of a container its elements, else the value: null without --with-values."""
+    apart: Optional[int]
+    """Of integers: all differ by multiples of this; null: they do not."""
+    most_frequent: Sequence[Frequent]
+    """The most frequent ones first."""
+
+
+class WayRecord(Record):
+    """Objects that just these paths lead to."""
+
+    paths: Sequence[str]
+    """The paths, as the program would write them; none: no variable leads there by types."""
+    objects: Size
+    """How many objects."""
+
+
+class ValuePart(Record):
+    """Objects with one value of a member."""
+
+    value: Optional[str]
+    """As the screen has it; null without --with-values."""
+    objects: Size
+    """How many have it."""
+    reached: Sequence[WayRecord]
+    """By which paths; what leads to most first, three at most."""
+
+
+class SplitRecord(Record):
+    """A member with one value in objects that are reached in one way, and another one in the others."""
+
+    member: str
+    """Its name."""
+    parts: Sequence[ValuePart]
+    """The most frequent value first."""
+
+
+class ObjectValues(Record):
+    """The members of all objects of a type."""
+
+    type: str
+    """The type."""
+    objects: Size
+    """How many there are in blocks that certainly have it."""
+    blocks: Size
+    """In how many blocks."""
+    guessed_objects: Size
+    """How many more there are in blocks that only a guess names; what is told of members counts them, too."""
+    guessed_blocks: Size
+    """In how many more blocks."""
+    whole: bool
+    """False: blocks of other types have more of them than were looked at."""
+    members: Sequence[MemberValues]
+    """In the order in which they lie there."""
+    splits: Sequence[SplitRecord]
+    """Members whose values tell objects apart that are reached by different paths."""
+
+
+class TypesDocument(Document, command="types"):
+    """The answer of types."""
+
+    types: Sequence[TypeRecord]
+    """What there is most of first, or as --by has it; --limit at most."""
+    left_out: Size
+    """How many more types there are."""
+    notes: Sequence[StatementRecord]
+    """What is not among them."""
+    totals: TypeTotals
+    """All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped."""
+    values: Optional[ObjectValues] = None
+    """With --values: what the objects of the type have in common."""
+    where: Optional[WhereRecord] = None
+    """With --where: for which objects it holds. The types are those of blocks that have such an object."""
 
 
 class NamedType(NamedTuple):
@@ -174,9 +332,9 @@ def _like(name: str, names: Iterable[str]) -> str:
     return f"did you mean {', '.join(dict.fromkeys(found))}?" if found else "types shows what there is"
 
 
-def _member(column: Column, with_values: bool) -> records.MemberValues:
+def _member(column: Column, with_values: bool) -> MemberValues:
     measured = with_values or column.form in ("text", "elements")
-    return records.MemberValues.of(
+    return MemberValues.of(
         column,
         member=column.place.name,
         least=column.least if measured else None,
@@ -184,7 +342,7 @@ def _member(column: Column, with_values: bool) -> records.MemberValues:
         average=column.average if measured else None,
         apart=column.apart if column.apart > 1 else None,
         most_frequent=[
-            records.Frequent(
+            Frequent(
                 value=key_text(column, each.key) if with_values else None,
                 objects=each.objects,
                 guessed_objects=each.guessed,
@@ -194,22 +352,22 @@ def _member(column: Column, with_values: bool) -> records.MemberValues:
     )
 
 
-def _split(split: Split, with_values: bool) -> records.SplitRecord:
-    return records.SplitRecord(
+def _split(split: Split, with_values: bool) -> SplitRecord:
+    return SplitRecord(
         member=split.column.place.name,
         parts=[
-            records.ValuePart(
+            ValuePart(
                 value=key_text(split.column, each.key) if with_values else None,
                 objects=each.objects,
-                reached=[records.WayRecord.of(way) for way in each.ways],
+                reached=[WayRecord.of(way) for way in each.ways],
             )
             for each in split.parts
         ],
     )
 
 
-def _values(values: TypeValues, with_values: bool) -> records.ObjectValues:
-    return records.ObjectValues.of(
+def _values(values: TypeValues, with_values: bool) -> ObjectValues:
+    return ObjectValues.of(
         values,
         objects=values.objects - values.guessed_objects,
         blocks=values.blocks - values.guessed_blocks,
@@ -220,9 +378,7 @@ def _values(values: TypeValues, with_values: bool) -> records.ObjectValues:
 
 
 OWNERS = argument("--owners", action="store_true", help="who holds them (the default for a small core)")
-
-
-AnyTyped = TypeVar("AnyTyped", bound=records.BlocksOfType)
+AnyTyped = TypeVar("AnyTyped", bound=BlocksOfType)
 
 
 @command(
@@ -316,12 +472,12 @@ def types_command(context: Context) -> Answer:
     if values is not None:
         beside_rows["values"] = _values(values, context.user_data.in_documents)
     beside_rows.update(where_key(matching))
-    found = records.TypesDocument.of(
+    found = TypesDocument.of(
         None,
         types=[_row(row, held_by.get(row.index), retained.get(row.index)) for row in shown],
         left_out=left_out,
         notes=[statement_record(each, note_text(each)) for each in notes],
-        totals=records.TypeTotals.of(totals, resident_bytes=resident),
+        totals=TypeTotals.of(totals, resident_bytes=resident),
         **beside_rows,
     )
     if values is not None:
@@ -387,8 +543,8 @@ def find_held(context: Context, looked: Optional[CopiedImage]) -> Optional[Holde
         return None
 
 
-def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> records.TypeRecord:
-    return typed(records.TypeRecord, row, held_by=held_by and held_by.owner, retained_bytes=retained)
+def _row(row: TypeRow, held_by: Optional[HeldMost], retained: Optional[int]) -> TypeRecord:
+    return typed(TypeRecord, row, held_by=held_by and held_by.owner, retained_bytes=retained)
 
 
 def typed(record: type[AnyTyped], row: TypeRow, *sources: object, **others: object) -> AnyTyped:

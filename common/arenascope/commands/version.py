@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Iterator, Optional, Sequence
+from typing import Annotated, Iterator, Mapping, Optional, Sequence
 
 from .. import engine
 from ..base import optional_libraries
@@ -15,9 +15,15 @@ from ..glibc.find.which_allocator import find_allocators
 from ..glibc.process_layout import KINDS, NO_TRAIL, Candidate, CandidateTrail, Layout, LayoutCheck
 from ..glibc.release_table import NEVER, text
 from ..glibc.unknown_release.fitting_layout import prove
-from ..present.json_documents import arena_records as records
-from ..present.json_documents.arena_records import other_allocators, share_record
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
+from ..present.json_documents.shared_records import (
+    ALLOCATORS,
+    SHARE,
+    GlibcShareRecord,
+    OtherAllocator,
+    other_allocators,
+    share_record,
+)
 from ..present.shared_text.debug_info import missing_line, without_debug_information
 from ..present.shared_text.findings import Wording, sentence, worded
 from ..present.shared_text.text import Style, count
@@ -35,6 +41,108 @@ TITLES = {
     "thread_arena": "each thread's arena",
     "thread_caches": "each thread's cache",
 }
+
+
+class LayoutCheckRecord(StatementRecord, first=True):
+    """A check; holds_in tells in how many of the arenas it holds."""
+
+    check: str
+    """What it checks, and in how many arenas it does not hold."""
+    held: bool
+    """Whether it holds."""
+
+
+class Checks(Record):
+    """Checks of the layout."""
+
+    held: Size
+    """How many hold."""
+    tried: Size
+    """How many there are."""
+    list: Sequence[LayoutCheckRecord]
+    """Each."""
+
+
+class LibcRecord(Record):
+    """A libc of the process."""
+
+    libc: int
+    """Its number, for --libc."""
+    path: Optional[str]
+    """Its file."""
+    version: Optional[str]
+    """Its release."""
+    main_arena: Address
+    """Its main_arena."""
+    used: bool
+    """Whether its malloc was called."""
+    chosen: bool
+    """Whether it is the one that was examined."""
+
+
+class CandidateRecord(Record):
+    """A candidate."""
+
+    name: str
+    """An address, a release, a distance from the thread pointer; once in its list."""
+    taken: bool
+    """Whether it is the one that was taken."""
+    for_: Sequence[str]
+    """What spoke for it."""
+    against: Sequence[str]
+    """What spoke against it."""
+    for_records: Sequence[StatementRecord]
+    """The same, with ids."""
+    against_records: Sequence[StatementRecord]
+    """The same, with ids."""
+
+
+Found = Annotated[Sequence[CandidateRecord], "Empty where nothing did"]
+
+
+class Candidates(Record):
+    """With --full: the candidates, the chosen one first."""
+
+    main_arena: Found
+    mp_: Found
+    layout: Found
+    thread_arena: Found
+    thread_caches: Found
+
+
+class EngineRecord(Record):
+    """The compiled engine, which reads every block."""
+
+    interface: Optional[int]
+    """The release of its interface; null: it cannot be used."""
+    path: Optional[str]
+    """Its file; null: it cannot be used."""
+    problem: Optional[str]
+    """Why it cannot be used, and what to do; null: it can."""
+
+
+class VersionDocument(Document, command="version"):
+    """The answer of version."""
+
+    arenascope: str
+    """Its version."""
+    debugger: Optional[str]
+    """The debugger, or that there is none."""
+    python: str
+    """Its version."""
+    libraries: Mapping[str, Annotated[str, "Which and where"]]
+    """Optional libraries, and where they are."""
+    engine: EngineRecord
+    layout: Optional[str]
+    """What is known of glibc's structures; null: no glibc."""
+    checks: Checks
+    libcs: Sequence[LibcRecord]
+    """Every glibc in the process."""
+    allocators: Annotated[Sequence[OtherAllocator], ALLOCATORS]
+    share: Annotated[Optional[GlibcShareRecord], SHARE]
+    without_debug_information: Optional[Sequence[str]]
+    """Files of modules that have none here, or that of another build; null: nobody asked."""
+    candidates: Candidates = None  # type: ignore[assignment]  # left out: there only with --full
 
 
 def candidates_lines(style: Style, trail: Optional[CandidateTrail]) -> Iterator[str]:
@@ -56,12 +164,12 @@ def candidates_lines(style: Style, trail: Optional[CandidateTrail]) -> Iterator[
             yield f"  {len(met) - SHOWN:,} more left out; --json lists them"
 
 
-def _candidate(candidate: Candidate) -> records.CandidateRecord:
+def _candidate(candidate: Candidate) -> CandidateRecord:
     speaks_for, against = (
         [statement_record(said, evidence(said)) for said in given]
         for given in (candidate.speaks_for, candidate.against)
     )
-    return records.CandidateRecord(
+    return CandidateRecord(
         name=candidate.name,
         taken=candidate.chosen,
         for_=[said.text for said in speaks_for],
@@ -109,14 +217,14 @@ def version_command(context: Context) -> Answer:
     without = types.without() if types is not None else None
     if types is not None:
         context.session.asks_names = True
-    found = records.VersionDocument(
+    found = VersionDocument(
         arenascope=__version__,
         debugger=door[0] if door else None,
         python=_PYTHON,
         libraries=libraries,
-        engine=records.EngineRecord.of(loaded),
+        engine=EngineRecord.of(loaded),
         layout=_layout(context) if problem is None else None,
-        checks=records.Checks(
+        checks=Checks(
             held=sum(check.held for check in checks), tried=len(checks), list=[_check(check) for check in checks]
         ),
         libcs=_libcs(context.session) if problem is None else [],
@@ -125,18 +233,18 @@ def version_command(context: Context) -> Answer:
         without_debug_information=without,
     )
     if trail is not None:
-        found = records.VersionDocument.of(found, candidates=_candidates(context, trail, problem))
+        found = VersionDocument.of(found, candidates=_candidates(context, trail, problem))
     problems = [Statement("no-glibc", text=problem)] if problem else problems_of(context.session)
     engine_line = f"engine: {loaded.problem or f'interface {loaded.interface} ({loaded.path})'}"
     said = _lines(context, problem, checks, trail, libraries=[*libraries.values(), engine_line])
     return Answer(found, said, problems, told=[REPLACED])
 
 
-def _candidates(context: Context, trail: CandidateTrail, problem: Optional[str]) -> records.Candidates:
+def _candidates(context: Context, trail: CandidateTrail, problem: Optional[str]) -> Candidates:
     """The candidates. Threads come last, once something was found."""
     if problem is None:
         context.session.find_threads()
-    return records.Candidates(**{kind: [_candidate(each) for each in trail.of(kind)] for kind in KINDS})
+    return Candidates(**{kind: [_candidate(each) for each in trail.of(kind)] for kind in KINDS})
 
 
 def _allocators(context: Context, problem: Optional[str]) -> Sequence[Allocator]:
@@ -157,17 +265,17 @@ def _checks(session: Session) -> list[LayoutCheck]:
     return [*layout.checks, *known]
 
 
-def _libcs(session: Session) -> list[records.LibcRecord]:
+def _libcs(session: Session) -> list[LibcRecord]:
     return [
-        records.LibcRecord.of(copy.libc, copy, libc=number, path=copy.libc.path or None, chosen=number == session.libc)
+        LibcRecord.of(copy.libc, copy, libc=number, path=copy.libc.path or None, chosen=number == session.libc)
         for number, copy in enumerate(session.located.copies)
     ]
 
 
-def _check(check: LayoutCheck) -> records.LayoutCheckRecord:
+def _check(check: LayoutCheck) -> LayoutCheckRecord:
     figures = {**check.what.figures, "arenas": check.of, "holds_in": check.times}
     said = statement_record(check.what._replace(figures=figures), evidence(check.what))
-    return records.LayoutCheckRecord.of(said, check=check_words(check), held=check.held)
+    return LayoutCheckRecord.of(said, check=check_words(check), held=check.held)
 
 
 def _layout(context: Context) -> str:

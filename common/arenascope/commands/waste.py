@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Annotated, Iterator, Optional, Sequence
 
 from ..base.class_names import with_short_names
-from ..base.model import Statement
+from ..base.model import WASTE_REASONS, Statement
 from ..base.printable import quoted
 from ..blocks.declared.once_per_image import declared_in, waste_in
-from ..present.json_documents import block_records as records
-from ..present.json_documents.record import statement_record
+from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.screens.types import GUESS
 from ..present.screens.waste import ADVICE, WHY, advice, advice_text, sentence
 from ..present.shared_text.text import Column, Style, column_table, cut, folded, next_lines
@@ -23,6 +22,88 @@ if TYPE_CHECKING:
     from ..blocks.declared.waste_rows import EqualBlocks, WasteRow
     from ..blocks.graph.refs import ImageSearch
     from ..session.session import Session
+
+
+class EqualContents(Record):
+    """Contents that several blocks have."""
+
+    value: Optional[str]
+    """A text, as the screen has it; null without --with-values, and of what is no text."""
+    blocks: Size
+    """How many blocks have it."""
+    bytes: Size
+    """What of a block counts."""
+    sample: Address
+    """Where it is in one of them."""
+
+
+class ListedElsewhereRecord(Record):
+    """What keeps objects apart that one list has alone."""
+
+    path: str
+    """The list that does not have them."""
+    member: str
+    """The member that has one value in what both lists have, and another one in the others."""
+    listed_value: Optional[int]
+    """Its value in what both have; null without --with-values."""
+    unlisted_value: Optional[int]
+    """Its value in the others; null without --with-values."""
+
+
+class WasteRecord(Record):
+    """What is reached in one way, and not needed for one reason."""
+
+    reason: Annotated[str, ("enum", WASTE_REASONS)]
+    """Why it is not needed."""
+    path: str
+    """The way to it, as the program would write it; [] stands for any element."""
+    type: str
+    """Of the containers as they are declared, or of the blocks."""
+    certain: bool
+    """False: something on the way is a guess."""
+    containers: Size
+    """How many containers or blocks waste memory so; of duplicates those that are not the first of their kind."""
+    all_containers: Size
+    """How many there are on that path."""
+    elements: Size
+    """How many elements those have that waste memory; of destroyed objects their weak pointers, of duplicates the
+    different contents, of what is unlisted the objects that are in both lists, of Python's cycles all objects that hang
+    on them."""
+    used_bytes: Size
+    """What they use of their memory."""
+    room_bytes: Size
+    """What they have."""
+    unused_bytes: Size
+    """What they do not use."""
+    unused_resident_bytes: Optional[Size]
+    """What of that is in memory; null: not known."""
+    sample: Address
+    """A block of the largest one: what malloc returned; of CPython's containers the object."""
+    hits: Optional[Size]
+    """Of functools.lru_cache: how often a result was found; null: it is none."""
+    mostly: Optional[str]
+    """Of Python: the type whose objects take most of it; null: not told."""
+    mostly_bytes: Optional[Size]
+    """What these take, with what they keep apart."""
+    frequent: Sequence[EqualContents]
+    """Of duplicates: the most frequent contents first, three at most."""
+    elsewhere: Optional[ListedElsewhereRecord]
+    """Of what is unlisted; null: it is something else, or a table of shared texts has what nobody else has."""
+    advice: StatementRecord
+    """What to change in the program."""
+
+
+class WasteDocument(Document, command="waste"):
+    """The answer of waste."""
+
+    waste: Sequence[WasteRecord]
+    """What wastes most first; --limit at most."""
+    left_out: Size
+    """How many more rows there are."""
+    live_bytes: Size
+    """All live blocks."""
+    notes: Sequence[StatementRecord]
+    """What could not be looked at, and why."""
 
 
 @command(
@@ -54,7 +135,7 @@ def waste_command(context: Context) -> Answer:
     )
     limit, live = context.options.limit, look.search.blocks.bytes
     shown, left_out = cut(chosen, limit)
-    found = records.WasteDocument(
+    found = WasteDocument(
         waste=[row_record(look.session, each, context.user_data) for each in shown],
         left_out=left_out,
         live_bytes=live,
@@ -94,10 +175,10 @@ def _frequent(session: Session, rows: Sequence[WasteRow], live: int) -> Iterator
                 yield f"{with_short_names(row.path)}: {values}"
 
 
-def row_record(session: Session, row: WasteRow, shown: UserData) -> records.WasteRecord:
+def row_record(session: Session, row: WasteRow, shown: UserData) -> WasteRecord:
     said = advice(row)
     frequent = [
-        records.EqualContents.of(
+        EqualContents.of(
             each,
             value=text_of_contents(session, each) if row.is_text and shown.in_documents else None,
             blocks=each.number,
@@ -105,7 +186,7 @@ def row_record(session: Session, row: WasteRow, shown: UserData) -> records.Wast
         )
         for each in row.frequent
     ]
-    return records.WasteRecord.of(
+    return WasteRecord.of(
         row,
         containers=row.number,
         all_containers=row.total,
@@ -115,7 +196,7 @@ def row_record(session: Session, row: WasteRow, shown: UserData) -> records.Wast
         frequent=frequent,
         elsewhere=None
         if row.elsewhere is None
-        else records.ListedElsewhereRecord.of(
+        else ListedElsewhereRecord.of(
             row.elsewhere,
             listed_value=row.elsewhere.listed if shown.in_documents else None,
             unlisted_value=row.elsewhere.unlisted if shown.in_documents else None,

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from statistics import median_low
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
 
-from ...analysis.diff import Document
+from ...analysis.diff import JsonObject
 from ...analysis.report import FREE, LIVE
 from ...base import optional_libraries
 from ...base.argv import ELF, is_url, with_suggestion
@@ -48,7 +48,7 @@ class Compared(NamedTuple):
     cause: str
 
 
-def compared(documents: Sequence[Document]) -> list[Compared]:
+def compared(documents: Sequence[JsonObject]) -> list[Compared]:
     """Compares the reports that have parts, the one furthest above a median first."""
     parts = {id(each): {part["part"]: part["bytes"] for part in each["parts"]} for each in documents if _counts(each)}
     by_measure: dict[object, list[Mapping[str, int]]] = {}
@@ -59,12 +59,12 @@ def compared(documents: Sequence[Document]) -> list[Compared]:
     return sorted(rows, key=lambda row: (-row.above, -(row.rss or 0), row.subject))
 
 
-def _counts(document: Document) -> bool:
+def _counts(document: JsonObject) -> bool:
     """Excludes incomplete reports: a part that seems small may be large."""
     return bool(document.get("parts")) and bool(document.get("complete")) and not document.get("error")
 
 
-def _compared(document: Document, parts: Mapping[str, int], others: Sequence[Mapping[str, int]]) -> Compared:
+def _compared(document: JsonObject, parts: Mapping[str, int], others: Sequence[Mapping[str, int]]) -> Compared:
     medians = {name: median_low([each.get(name, 0) for each in others]) for name in parts}
     most = max(parts, key=lambda name: parts[name] - medians[name])
     above = max(0, parts[most] - medians[most])
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     documents = _of_hosts(options) if options.via else _of_cores(options)
     looked = failed = 0
-    paged: list[Document] = []
+    paged: list[JsonObject] = []
     for document in documents:
         looked += 1
         failed += document.get("error") is not None
@@ -159,7 +159,7 @@ OUTLINE = outline_of(
 )
 
 
-def _write_page(file: str, documents: Sequence[Document]) -> None:
+def _write_page(file: str, documents: Sequence[JsonObject]) -> None:
     rows = compared(documents)
     shown = {row.subject for row in rows}
     missing = [each for each in documents if each["subject"] not in shown]
@@ -186,7 +186,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"there is no command {options.asked}", hint) from None
 
 
-def _of_hosts(options: argparse.Namespace) -> Iterator[Document]:
+def _of_hosts(options: argparse.Namespace) -> Iterator[JsonObject]:
     for each in options.via:
         via.split(each)
     asked = via.HostTask(options.asked, typed_program(), options.cores, options.seconds)
@@ -198,7 +198,7 @@ def _of_hosts(options: argparse.Namespace) -> Iterator[Document]:
             yield document
 
 
-def _of_cores(options: argparse.Namespace) -> Iterator[Document]:
+def _of_cores(options: argparse.Namespace) -> Iterator[JsonObject]:
     engine = _engine(options.engine)
     # each once, in the order named
     cores = list(dict.fromkeys(core for word in options.cores for core in _cores_of(word)))

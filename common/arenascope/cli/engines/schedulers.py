@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional, Sequence
 
-from ...analysis.diff import Document
+from ...analysis.diff import JsonObject
 from ...base import background
 from ...base.about import INTERRUPTED, STOPPED
 from ...base.errors import ArenascopeError
@@ -127,7 +127,7 @@ def _interruptible(heard: Callable[[], None], end: Callable[[], None], grace: fl
             raise KeyboardInterrupt
 
 
-def lost(core: str, command: str, error: BaseException) -> Document:
+def lost(core: str, command: str, error: BaseException) -> JsonObject:
     """The document of a core that killed its worker and all that replaced it."""
     return failed(core, command, f"the worker was lost: {last_line(error)}")
 
@@ -152,7 +152,7 @@ class Dask:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def results(self, command: str, program: str, cores: Sequence[str]) -> Iterator[Document]:
+    def results(self, command: str, program: str, cores: Sequence[str]) -> Iterator[JsonObject]:
         """The documents of the cores, as they become ready. If a worker dies, its core is tried again."""
         distributed: Any = import_module("distributed")
         with engine_errors("Dask takes no work"):
@@ -166,7 +166,7 @@ class Dask:
                 future = next(ready)
                 error = future.exception()
                 core = futures.pop(future)
-                result: Document = future.result() if error is None else lost(core, command, error)
+                result: JsonObject = future.result() if error is None else lost(core, command, error)
                 future.release()
             yield result
 
@@ -208,7 +208,7 @@ class Ray:
     def __init__(self, ray: Any) -> None:
         self._ray = ray
 
-    def results(self, command: str, program: str, cores: Sequence[str]) -> Iterator[Document]:
+    def results(self, command: str, program: str, cores: Sequence[str]) -> Iterator[JsonObject]:
         """The documents of the cores, as they become ready. If a worker dies, its core is tried again."""
         ray = self._ray
         own: type[Exception] = ray.exceptions.RayError
@@ -229,9 +229,9 @@ class Ray:
                 return
             yield from results
 
-    def _result(self, reference: Any, core: str, command: str) -> Document:
+    def _result(self, reference: Any, core: str, command: str) -> JsonObject:
         try:
-            result: Document = self._ray.get(reference)
+            result: JsonObject = self._ray.get(reference)
             return result
         except self._ray.exceptions.RayError as error:
             return lost(core, command, error)

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import AsyncIterator, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ... import engine
-from ...analysis.diff import Document
+from ...analysis.diff import JsonObject
 from ...base import background
 from ...base.argv import pid_in
 from ...base.errors import NoEngineError, UsageError
@@ -168,11 +168,11 @@ def split(via: str) -> list[str]:
     return words
 
 
-def looks(vias: Sequence[str], asked: HostTask) -> Iterator[list[Document]]:
+def looks(vias: Sequence[str], asked: HostTask) -> Iterator[list[JsonObject]]:
     """Yields each host's documents when they are ready. All commands have ended when this ends."""
     packed, loop = asked.packed(), asyncio.new_event_loop()
     left = iter(vias)
-    going: set[asyncio.Future[list[Document]]] = set()
+    going: set[asyncio.Future[list[JsonObject]]] = set()
     # a flag, as both KeyboardInterrupt and asyncio's cancelling could lose a command that is just being started
     stopped: Stopped = loop.create_future()
 
@@ -199,8 +199,8 @@ def looks(vias: Sequence[str], asked: HostTask) -> Iterator[list[Document]]:
         loop.close()
 
 
-async def _at(via: str, packed: bytes, asked: HostTask, *, stopped: Stopped) -> list[Document]:
-    found: list[Document] = []
+async def _at(via: str, packed: bytes, asked: HostTask, *, stopped: Stopped) -> list[JsonObject]:
+    found: list[JsonObject] = []
     try:
         process = await asyncio.create_subprocess_exec(*split(via), "sh", stdin=PIPE, stdout=PIPE, stderr=PIPE)
     except OSError as error:
@@ -230,7 +230,7 @@ async def _at(via: str, packed: bytes, asked: HostTask, *, stopped: Stopped) -> 
     return found
 
 
-async def _talk(process: Process, answers: _Answers, packed: bytes, found: list[Document]) -> Optional[str]:
+async def _talk(process: Process, answers: _Answers, packed: bytes, found: list[JsonObject]) -> Optional[str]:
     """Adds the documents to `found`; returns what went wrong with the host as a whole. ValueError if an answer does not
     fit the task: the host may be hostile."""
     assert process.stdin is not None
@@ -299,7 +299,7 @@ class _Answers:
         self._called = {word for word in words if pid_in(word) is None and os.sep not in word}
         self._answered: set[str] = set()
 
-    def document(self, line: bytes) -> Document:
+    def document(self, line: bytes) -> JsonObject:
         """The document in a line. ValueError if it is no document, or answers no question."""
         try:
             answer = json.loads(line)
@@ -322,7 +322,7 @@ class _Answers:
         self._answered.add(subject)
 
 
-def _is_sound(answer: Document) -> bool:
+def _is_sound(answer: JsonObject) -> bool:
     """Whether the parts that are shown and compared have the form of a report, or are missing."""
     # refuse what other programs could not read, such as NaN
     json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()

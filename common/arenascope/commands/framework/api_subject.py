@@ -5,29 +5,53 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from contextlib import contextmanager
-from typing import Callable, Iterator, Mapping, TypeVar, Union
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Generic, Iterator, Mapping, TypeVar, Union
 
 from ...base.errors import UsageError
-from ...present.json_documents import arena_records, block_records, process_records
 from ...present.json_documents.record import Document
 from .all_commands import find_command
 from .command import Command
+
+if TYPE_CHECKING:
+    from ..arenas import ArenasDocument
+    from ..bins import BinsDocument
+    from ..check import CheckDocument
+    from ..chunk import ChunkDocument
+    from ..chunks import ChunksDocument
+    from ..containers import ContainersDocument
+    from ..heaps import HeapsDocument
+    from ..info import InfoDocument
+    from ..leaks import LeaksDocument
+    from ..map import MapDocument
+    from ..mappings import MappingsDocument
+    from ..mmapped import MmappedDocument
+    from ..owner import OwnerDocument
+    from ..owners import OwnersDocument
+    from ..params import ParamsDocument
+    from ..pins import PinsDocument
+    from ..refs import RefsDocument
+    from ..report import ReportDocument
+    from ..stats import StatsDocument
+    from ..threads import ThreadsDocument
+    from ..trim import TrimDocument
+    from ..types import TypesDocument
+    from ..version import VersionDocument
+    from ..waste import WasteDocument
 
 Option = Union[str, int, bool, None]
 """An option's value; True for an option without one."""
 AnyDocument = TypeVar("AnyDocument", bound=Document)
 
 
-def _asking(kind: type[AnyDocument]) -> Callable[..., AnyDocument]:
-    """A method that runs the command with this document. It takes the command's words, then its options."""
+class _Asking(Generic[AnyDocument]):
+    """A method that runs the command of its name. It takes the command's words, then its options."""
 
-    def method(self: Subject, *words: Union[str, int], **options: Option) -> AnyDocument:
-        document = self.ask(kind.of_command, *words, **options)
-        assert isinstance(document, kind)
-        return document
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._command = name
 
-    method.__annotations__["return"] = kind
-    return method
+    def __get__(self, subject: Subject, kind: type) -> Callable[..., AnyDocument]:
+        return partial(subject.ask, self._command)  # type: ignore[return-value]
 
 
 class Subject(ABC):
@@ -58,30 +82,30 @@ class Subject(ABC):
         typed = [f"{each:#x}" if isinstance(each, int) else each for each in words]
         return self.look(command, command.parser("arenascope").parse_args([*typed, *option_words(options), "--json"]))
 
-    arenas = _asking(arena_records.ArenasDocument)
-    trim = _asking(arena_records.TrimDocument)
-    types = _asking(block_records.TypesDocument)
-    containers = _asking(block_records.ContainersDocument)
-    owners = _asking(block_records.OwnersDocument)
-    bins = _asking(arena_records.BinsDocument)
-    check = _asking(block_records.CheckDocument)
-    heaps = _asking(arena_records.HeapsDocument)
-    info = _asking(arena_records.InfoDocument)
-    leaks = _asking(block_records.LeaksDocument)
-    chunk = _asking(block_records.ChunkDocument)
-    owner = _asking(block_records.OwnerDocument)
-    params = _asking(arena_records.ParamsDocument)
-    pins = _asking(block_records.PinsDocument)
-    refs = _asking(block_records.RefsDocument)
-    report = _asking(process_records.ReportDocument)
-    stats = _asking(arena_records.StatsDocument)
-    threads = _asking(arena_records.ThreadsDocument)
-    chunks = _asking(block_records.ChunksDocument)
-    map = _asking(block_records.MapDocument)
-    mappings = _asking(process_records.MappingsDocument)
-    mmapped = _asking(arena_records.MmappedDocument)
-    version = _asking(arena_records.VersionDocument)
-    waste = _asking(block_records.WasteDocument)
+    arenas: _Asking[ArenasDocument] = _Asking()
+    trim: _Asking[TrimDocument] = _Asking()
+    types: _Asking[TypesDocument] = _Asking()
+    containers: _Asking[ContainersDocument] = _Asking()
+    owners: _Asking[OwnersDocument] = _Asking()
+    bins: _Asking[BinsDocument] = _Asking()
+    check: _Asking[CheckDocument] = _Asking()
+    heaps: _Asking[HeapsDocument] = _Asking()
+    info: _Asking[InfoDocument] = _Asking()
+    leaks: _Asking[LeaksDocument] = _Asking()
+    chunk: _Asking[ChunkDocument] = _Asking()
+    owner: _Asking[OwnerDocument] = _Asking()
+    params: _Asking[ParamsDocument] = _Asking()
+    pins: _Asking[PinsDocument] = _Asking()
+    refs: _Asking[RefsDocument] = _Asking()
+    report: _Asking[ReportDocument] = _Asking()
+    stats: _Asking[StatsDocument] = _Asking()
+    threads: _Asking[ThreadsDocument] = _Asking()
+    chunks: _Asking[ChunksDocument] = _Asking()
+    map: _Asking[MapDocument] = _Asking()
+    mappings: _Asking[MappingsDocument] = _Asking()
+    mmapped: _Asking[MmappedDocument] = _Asking()
+    version: _Asking[VersionDocument] = _Asking()
+    waste: _Asking[WasteDocument] = _Asking()
 
 
 def option_words(options: Mapping[str, Option]) -> Iterator[str]:

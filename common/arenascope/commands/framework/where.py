@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Sequence
 
 from ...blocks.declared.matching_objects import Asked, MatchingObjects, asked_condition
-from ...present.json_documents import block_records as records
+from ...present.json_documents.record import Record, Size
 from ...present.shared_text.text import count
 from .arguments import argument
 from .command import Context
@@ -15,6 +15,23 @@ WHERE = argument(
     metavar="CONDITION",
     help="only blocks with objects for which this holds: 'closed == 1 and fd < 0', 'Session: state == DONE'",
 )
+
+
+class WhereRecord(Record):
+    """For which objects the condition of --where holds."""
+
+    condition: str
+    """As it was typed."""
+    types: Sequence[str]
+    """The types that have its members."""
+    objects: Size
+    """How many objects of these there are."""
+    matching_objects: Size
+    """For how many it holds."""
+    guessed_objects: Size
+    """Those of them in blocks that only a guess names."""
+    unknown_objects: Size
+    """Of how many a member cannot be read: they are none of those for which it holds."""
 
 
 def asked_where(context: Context, type: Optional[str] = None) -> Optional[Asked]:
@@ -29,8 +46,8 @@ def where_key(found: Optional[MatchingObjects]) -> dict[str, object]:
     return {} if found is None else {"where": where_record(found)}
 
 
-def where_record(found: MatchingObjects) -> records.WhereRecord:
-    return records.WhereRecord.of(
+def where_record(found: MatchingObjects) -> WhereRecord:
+    return WhereRecord.of(
         found,
         matching_objects=found.matching,
         guessed_objects=found.guessed,

@@ -1,5 +1,5 @@
-"""The meaning and type of each key of each document, from which docs/schema/arenascope.json is made.
+"""What JSON is made of: typed records (`record.py`), whose fields are both JSON and its schema, and snapshot files.
 
-Each answer is a typed record (`record.py`, and the files named `..._records`): its fields are both its JSON and its
-schema. A command needs only its record; `make docs` and the tests load the rest.
+A record stands in the file that makes it, mostly a command's; `shared_records.py` has those that several commands make.
+`cli/json_schemas.py` makes docs/schema/arenascope.json from all.
 """

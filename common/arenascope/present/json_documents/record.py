@@ -73,9 +73,7 @@ Size = Annotated[int, ("minimum", 0)]
 Address = Annotated[str, ("pattern", "^0x[0-9a-f]+$")]
 Identity = Annotated[str, ("pattern", "^[a-z0-9]+(-[a-z0-9]+)*$")]
 JUDGEMENT = "The verdict, apart from its words"
-Range = tuple[Annotated[Address, "Its start"], Annotated[int, "Its bytes"]]
-
-
+RangeRecord = tuple[Annotated[Address, "Its start"], Annotated[int, "Its bytes"]]
 AnyRecord = TypeVar("AnyRecord", bound="Record")
 
 

@@ -16,12 +16,13 @@ import stat
 import time
 import zlib
 from contextlib import suppress
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Annotated, Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.diff import Document
+from ...analysis.diff import JsonObject
 from ...base.argv import is_elf
 from ...base.errors import ArenascopeError, UsageError
 from ...base.whole_file import write_whole
+from .record import Record, Size
 
 FORMAT = 1
 NAME = "arenascope_snapshot"
@@ -51,7 +52,47 @@ _NEEDED = {"part", "type", "address", "kind", "min_bytes", "bytes", "retained_by
 """Keys that a row must have."""
 
 
-def write(path: str, document: Document) -> int:
+class SnapshotTarget(Record):
+    """The process or core of the snapshot."""
+
+    kind: Annotated[str, ("enum", ("live", "core"))]
+    """A process, or a core."""
+    pid: Optional[int]
+    """Its pid."""
+    started: Size = 0
+    """When it was started, in the kernel's ticks; of those that watch keeps."""
+    name: str = ""
+    """Its name, as the kernel has it; likewise."""
+
+
+class SnapshotLimit(Record):
+    """The memory limit of the process's control group."""
+
+    path: str
+    """The file that says so."""
+    bytes: Size
+    """So much."""
+    used: Optional[Size]
+    """What counts against it and cannot be dropped."""
+
+
+class SnapshotFile(Record):
+    """The figures of one moment, without any contents of blocks."""
+
+    arenascope_snapshot: Annotated[int, ("enum", (1,))]
+    """The form of this file."""
+    arenascope: str
+    """The version that wrote it."""
+    taken: Optional[float]
+    """When, in seconds since 1970; null: a core."""
+    target: SnapshotTarget
+    limit: Optional[SnapshotLimit] = None
+    """What its control group lets it have; null: nothing limits it; of those that watch keeps."""
+    glibc: Optional[str]
+    """Its release."""
+
+
+def write(path: str, document: JsonObject) -> int:
     """Writes the file completely or not at all; returns its size. A name that ends in .gz is compressed."""
     if os.path.isfile(path) and is_elf(path):
         raise UsageError(f"{path} is a core or a program, and would be overwritten", "name another file")
@@ -62,7 +103,7 @@ def write(path: str, document: Document) -> int:
     return len(data)
 
 
-def read(path: str) -> Document:
+def read(path: str) -> JsonObject:
     try:
         data = _read_file(path)
         if data.startswith(GZIP):
@@ -167,7 +208,7 @@ class WatchSnapshot(NamedTuple):
     taken: float
 
 
-def save(folder: str, document: Document, process: tuple[int, int]) -> str:
+def save(folder: str, document: JsonObject, process: tuple[int, int]) -> str:
     taken = float(document["taken"])
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(taken)) + f".{int(taken % 1 * 1000):03d}"
     path = os.path.join(folder, f"{process[0]}-{process[1]}-{stamp}Z.json.gz")
@@ -212,9 +253,9 @@ def _kept(folder: str) -> Iterator[WatchSnapshot]:
                 yield WatchSnapshot(file, (int(named[1]), int(named[2])), seconds + int(part) / 1000)
 
 
-def read_all(folder: str) -> tuple[list[Document], list[str]]:
+def read_all(folder: str) -> tuple[list[JsonObject], list[str]]:
     """All snapshots in the folder, whatever their names, and errors of those that cannot be read."""
-    documents: list[Document] = []
+    documents: list[JsonObject] = []
     wrong = []
     for file in sorted(_files(folder)):
         path = os.path.join(folder, file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.diff import NAMELESS
 from ...analysis.report import HeldSums, Holder, is_unnamed
@@ -16,9 +16,8 @@ from ...blocks.graph.leads import Owner
 from ...blocks.graph.owners import UNREACHED, Holding, OtherHolders, OwnersBlocks
 from ...blocks.graph.refs import ImageSearch
 from ...blocks.graph.returns import HeldPages
-from ..json_documents import block_records as records
-from ..json_documents.block_records import HolderOfMost
-from ..json_documents.process_records import FreedNextRecord, JointHoldersRecord, LiveBlockSums, MainHolderRecord
+from ..json_documents.record import Address, Record, Size
+from ..json_documents.shared_records import WRITTEN, HolderOfMost, OwnerRecord, RootRecord, Written
 from ..shared_text.debug_info import symbols_command
 from ..shared_text.text import (
     UNKNOWN,
@@ -59,6 +58,145 @@ FEW, FIRST = 3, 1
 """How many joint owners are named: in a sentence, and in a row."""
 
 
+class OtherHoldersRecord(Record):
+    """Owners that also lead to what an owner does not hold alone."""
+
+    owners: Sequence[RootRecord]
+    """Whoever leads to a hundredth of that or more, the most first."""
+    whole: bool
+    """These are all of those; else others lead there as well."""
+
+
+class PathStep(Record):
+    """A block on the way."""
+
+    block: Address
+    """What malloc returned."""
+    type: str
+    """What it is."""
+    retained_bytes: Size
+    """It and all blocks that only it leads to."""
+    blocks: Size
+    """How many blocks that are."""
+    expression: Annotated[Optional[str], WRITTEN]
+
+
+class TypeCostRecord(Record):
+    """All blocks of a type that one owner holds, and their cost."""
+
+    type: str
+    """What they are."""
+    certain: bool
+    """False for a guess."""
+    blocks: Size
+    """How many."""
+    bytes: Size
+    """Their bytes."""
+    retained_bytes: Size
+    """With all that each alone leads to, down to the next of the same type; what several types lead to, one below the
+    other, counts with each of these."""
+    largest_bytes: Size
+    """What the one of them takes that takes most, with that."""
+    largest: Address
+    """What malloc returned for that one."""
+
+
+class OwnerRow(OwnerRecord):
+    """An owner with what it holds: it is the main holder of these blocks."""
+
+    type: Optional[str]
+    """The type of the last block on `path`; null: `path` is empty."""
+    held_bytes: Size
+    """What it is the main holder of."""
+    blocks: Size
+    """How many blocks that are."""
+    retained_bytes: Size
+    """What of that it alone leads to: what could be freed were it cleared."""
+    retained_blocks: Size
+    """How many blocks that are."""
+    retained_resident_bytes: Optional[Size]
+    """What of that is in memory."""
+    returns_bytes: Optional[Size]
+    """Pages on which nothing else is: malloc_trim(0) gives them back then."""
+    tied_bytes: Size
+    """What of held_bytes another owner leads to equally well."""
+    leading: Optional[OtherHoldersRecord]
+    """Who leads to what of held_bytes it does not hold alone; null: it holds all."""
+    also_reached_from: Sequence[RootRecord]
+    """Those of `leading` who are as good holders: each leads to nine tenths of held_bytes or more."""
+    path: Sequence[PathStep]
+    """Down to where it spreads: blocks on which most of what the one before has hangs."""
+    by_type: Optional[Sequence[TypeCostRecord]]
+    """What its blocks cost, by what they are, the most first; null without --by type."""
+    matching_blocks: Optional[Size] = None
+    """With --where: how many of its blocks have an object for which the condition holds."""
+    matching_bytes: Optional[Size] = None
+    """With --where: their bytes."""
+
+
+class MainHolderRecord(RootRecord):
+    """A main holder."""
+
+    held_bytes: Size
+    """What it is the main holder of."""
+    retained_bytes: Size
+    """What of that it alone leads to."""
+
+
+class JointHoldersRecord(Record):
+    """Owners that lead to something together."""
+
+    owners: Sequence[RootRecord]
+    """Who they are."""
+    retained_bytes: Size
+    """What they lead to."""
+
+
+class FreedNextRecord(Record):
+    """The owner to free next."""
+
+    owners: Sequence[RootRecord]
+    """Who they are; none: nobody."""
+    retained_bytes: Size
+    """What they lead to."""
+    alone_bytes: Size
+    """What leaves memory if only that is freed, and malloc_trim(0) called."""
+    returns_bytes: Size
+    """What does in all, with those before: pages that they share among it."""
+    holds_up_bytes: Size
+    """What stays if all the others are freed, and only that is not."""
+
+
+class LiveBlockSums(Record):
+    """All live blocks, by what leads to them."""
+
+    live_bytes: Size
+    """All live blocks."""
+    reached_bytes: Size
+    """What variables, threads, other mappings or the kernel lead to."""
+    perhaps_lost_bytes: Size
+    """The part of that to which nothing but unused room of containers leads."""
+    cycle_bytes: Size
+    """What nothing but cycles of Python's objects leads to: part of what is reached, and objects in Python's own
+    pools."""
+    possible_bytes: Size
+    """What only pointers to insides lead to."""
+    lost_bytes: Size
+    """What nothing leads to."""
+    lost_blocks: Size
+    """How many blocks that are."""
+    unknown_bytes: Size
+    """What nothing leads to in an image that lacks some of what might."""
+    owners: Sequence[MainHolderRecord]
+    """The three that hold most, as in owners."""
+    jointly: Sequence[JointHoldersRecord]
+    """Those that together lead to most, which is among what they hold: each of them leads there, and nobody else
+    does."""
+    in_turn: Sequence[FreedNextRecord]
+    """All of these, freed one after the other, whoever brings most first, then what nobody holds; empty: that is not
+    known."""
+
+
 class OwnersScreen:
     def __init__(self, search: ImageSearch, owned: HeldPages, types: Mapping[int, Kind], paths: Paths) -> None:
         """`types`: the types of the blocks on the owners' ways."""
@@ -94,10 +232,10 @@ class OwnersScreen:
         place = f"{self.search.blocks.starts[way[-1]]:#x}"
         return f"{place} {' → '.join(types[-STEPS:])}" if path is None else f"{place} {path.on_screen} ({types[-1]})"
 
-    def record(self, holding: Holding) -> records.OwnerRow:
+    def record(self, holding: Holding) -> OwnerRow:
         kept, owner = self.kept_by(holding), holding.owner
         leading, starts = holding.leading, self.search.blocks.starts
-        return records.OwnerRow.of(
+        return OwnerRow.of(
             owner,
             kept,
             holding,
@@ -106,10 +244,10 @@ class OwnersScreen:
             retained_bytes=holding.alone_bytes,
             retained_blocks=holding.alone_blocks,
             retained_resident_bytes=kept and kept.resident,
-            leading=leading and records.OtherHoldersRecord.of(leading, owners=roots(leading.owners)),
+            leading=leading and OtherHoldersRecord.of(leading, owners=roots(leading.owners)),
             also_reached_from=roots(holding.as_good),
             path=[
-                records.PathStep.of(
+                PathStep.of(
                     each,
                     block=starts[each.block],
                     type=self._types[each.block].name,
@@ -134,9 +272,9 @@ class OwnersScreen:
         path = self._paths.held(owner, block)
         return path.on_screen if path is not None else ""
 
-    def _cost(self, cost: TypeCost) -> records.TypeCostRecord:
+    def _cost(self, cost: TypeCost) -> TypeCostRecord:
         largest = self.search.blocks.starts[cost.largest]
-        return records.TypeCostRecord.of(cost, cost.kind, type=cost.kind.name, largest=largest)
+        return TypeCostRecord.of(cost, cost.kind, type=cost.kind.name, largest=largest)
 
 
 def whose(search: ImageSearch, owner: Owner) -> str:
@@ -223,7 +361,7 @@ def _lost(shown: OwnersScreen) -> Optional[Holding]:
 
 
 def lines(
-    style: Style, shown: OwnersScreen, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
+    style: Style, shown: OwnersScreen, limit: int, written: Sequence[Written], *, resident: Optional[int]
 ) -> Iterator[str]:
     """`written`: files that were written; `resident`: upper bound of the blocks' bytes in memory."""
     blocks, holdings, largest, matches = shown.search.blocks, shown.owners.holdings, _largest(shown), shown.matches
@@ -280,7 +418,7 @@ def _symbols(style: Style, shown: OwnersScreen, rows: Sequence[Holding]) -> list
 
 
 def lines_by_type(
-    style: Style, shown: OwnersScreen, limit: int, written: Sequence[records.Written], *, resident: Optional[int]
+    style: Style, shown: OwnersScreen, limit: int, written: Sequence[Written], *, resident: Optional[int]
 ) -> Iterator[str]:
     """What one block of each type costs, grouped by owner."""
     blocks, holdings, costs = shown.search.blocks, shown.owners.holdings, shown.costs or {}
@@ -348,7 +486,7 @@ def _shared_with(shown: OwnersScreen, holding: Holding) -> str:
 class HeldBy(NamedTuple):
     """Who holds a block, as JSON and in words."""
 
-    owner: records.OwnerRecord
+    owner: OwnerRecord
     words: str
     path: Optional[WrittenPath]
 
@@ -384,7 +522,7 @@ class HolderNames:
         if owner is None:
             return None
         path = self._paths.held(owner, self._holders.search.blocks.find(user))
-        return HeldBy(records.OwnerRecord.of(owner), self._words(owner), path)
+        return HeldBy(OwnerRecord.of(owner), self._words(owner), path)
 
     def kinds(self, live: NamedLiveBlocks) -> dict[int, HeldMost]:
         """The owner that holds most of a type's blocks, by the type's number."""
@@ -409,8 +547,8 @@ class HolderNames:
         return nobody(search) if owner.kind == UNREACHED else whose(search, owner)
 
 
-def roots(owners: Sequence[Holder]) -> list[records.RootRecord]:
-    return [records.RootRecord.of(each) for each in owners]
+def roots(owners: Sequence[Holder]) -> list[RootRecord]:
+    return [RootRecord.of(each) for each in owners]
 
 
 def sums_of(held: HeldSums) -> LiveBlockSums:

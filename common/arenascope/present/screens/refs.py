@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.class_names import is_pointed_to, type_words
-from ...base.model import Statement
+from ...base.model import ROOT_KINDS, STALE, Statement
 from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.holders import INNER, Paths
 from ...blocks.graph.pointer_facts import RefDetails, member_of
 from ...blocks.graph.refs import BLOCK, Names, Ref
 from ...sources.target import Span
-from ..json_documents import block_records as records
+from ..json_documents.record import Address, Record, Size
+from ..json_documents.shared_records import ENCODINGS, STRENGTHS, WRITTEN, ArenaOrNone
 from ..shared_text.findings import sentence
 from ..shared_text.text import Style, count, next_lines, table, with_verb
 from .chunks import STATE_WORDS
@@ -38,24 +39,73 @@ STALE_WORDS: Mapping[str, str] = {
 """Words for each kind of stale word: see STALE in base/model.py."""
 
 
+STATES = ("used", "mmapped", "tcache", "fast", "free", "mapping")
+
+
+class GoalRecord(Record):
+    """The block or mapping at the address; null: nothing is mapped there."""
+
+    address: Address
+    """Its header, or the start of the mapping."""
+    user_address: Address
+    """What malloc returned, or the start of the mapping."""
+    bytes: Size
+    """Its size."""
+    state: Annotated[str, ("enum", STATES)]
+    """What it is."""
+    arena: ArenaOrNone
+    type: Optional[str]
+    """What the block is; null: not known."""
+
+
+class PointerRecord(Record):
+    """A pointer."""
+
+    kind: Annotated[str, ("enum", (*ROOT_KINDS, "block"))]
+    """Who has it: a root of this kind, or a block."""
+    address: Optional[Address]
+    """Where it lies; null: in a register, or in the kernel."""
+    name: Optional[str]
+    """The variable, the function, the register, or what is mapped; null: not known."""
+    tid: Optional[int]
+    """The thread whose stack, register or variable it is."""
+    block: Optional[Address]
+    """The block that it lies in, by what malloc returned."""
+    type: Optional[str]
+    """What that block is; null: not known."""
+    offset: Optional[Size]
+    """From that block's start."""
+    field: Optional[str]
+    """The member that it is; null: not known."""
+    strength: Annotated[str, ("enum", STRENGTHS)]
+    """Whether it is certain to be meant."""
+    into: int
+    """How far past the start it leads."""
+    encoding: Annotated[Optional[str], ("enum", ENCODINGS)]
+    """How it is written, where it is no plain pointer."""
+    stale: Annotated[Optional[str], ("enum", STALE)]
+    """Why the word is stale; null: it is not."""
+    expression: Annotated[Optional[str], WRITTEN]
+
+
 class RefsScreen:
     """Pointers to one goal, as JSON and as text."""
 
     def __init__(self, told: RefDetails, paths: Paths) -> None:
         self.told, self.paths = told, paths
 
-    def goal(self, goal: Optional[Goal]) -> Optional[records.GoalRecord]:
-        return goal and records.GoalRecord.of(
+    def goal(self, goal: Optional[Goal]) -> Optional[GoalRecord]:
+        return goal and GoalRecord.of(
             goal,
             address=self.told.begin_of(goal),
             user_address=goal.span.start,
             type=self.told.type_of(goal.number),
         )
 
-    def pointer(self, ref: Ref, goal: Goal) -> records.PointerRecord:
+    def pointer(self, ref: Ref, goal: Goal) -> PointerRecord:
         block = self.told.blocks.starts[ref.block] if ref.block is not None else None
         path = self.paths.pointer(ref)
-        return records.PointerRecord.of(
+        return PointerRecord.of(
             ref,
             block=block,
             type=self.told.type_of(ref.block),

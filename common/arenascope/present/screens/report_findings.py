@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH, Facts
 from ...analysis.report import SPACE, Lost
 from ...base.class_names import type_words, with_short_names
-from ...base.model import Statement
+from ...base.model import FINDING_REASONS, Statement
 from ...blocks.declared.waste_rows import WasteRow
-from ..json_documents.process_records import FindingRecord
-from ..json_documents.record import statement_record
+from ..json_documents.record import Address, Record, Size, StatementRecord, statement_record
 from ..shared_text.text import Style, count, share
 from .types import GUESS
 from .waste import ADVICE as OF_WASTE
@@ -25,6 +24,36 @@ FIRST = 3
 """So many are on the screen."""
 LITTLE = 4
 """Blocks pin free memory if it is more than so many times as much as they have themselves."""
+
+
+class FindingRecord(Record):
+    """Much memory that the program need not have. Findings may overlap: bytes of one may be another's, too."""
+
+    reason: Annotated[str, ("enum", FINDING_REASONS)]
+    """Why it need not: one of waste's reasons, lost or cycle as in leaks, or pinned-free (it is free, and blocks of a
+    type keep it)."""
+    path: Optional[str]
+    """The way to it, as the program would write it; null: nothing leads there, or it is told by type alone."""
+    type: Optional[str]
+    """Of the containers or of the blocks; null: not known."""
+    may_be: Sequence[str]
+    """Of lost blocks of which only the size is known: structs that they may be, the likeliest first."""
+    certain: bool
+    """False: something of it is a guess."""
+    blocks: Size
+    """How many containers or blocks are at fault."""
+    bytes: Size
+    """What it costs; of what is lost with all that only that leads to."""
+    resident_bytes: Optional[Size]
+    """What of that is in memory; null: not known."""
+    sample: Address
+    """One of the blocks: what malloc returned."""
+    text: str
+    """The finding in words."""
+    advice: StatementRecord
+    """What to change in the program."""
+    until: StatementRecord
+    """What can be done while the program is as it is."""
 
 
 class PinnedFree(NamedTuple):

@@ -12,13 +12,15 @@ import pkgutil
 from functools import cache
 from typing import Annotated, Any, Iterator, Mapping, Optional, Sequence, Union, get_args, get_origin, get_type_hints
 
-from ..glossary import word_of_key
-
-# importing the files of records adds their documents to COMMANDS
-from . import arena_records  # noqa: F401
-from .block_records import ContainerRecord, OwnerRow, TypeRecord
-from .process_records import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES, SnapshotFile
-from .record import ENVELOPE, Document, Envelope, Failed, InList, Record, key_of
+from ..commands.containers import ContainerRecord
+from ..commands.framework.all_commands import all_commands
+from ..commands.snapshot import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
+from ..commands.types import TypeRecord
+from ..present.glossary import word_of_key
+from ..present.json_documents.record import ENVELOPE, Document, Envelope, Failed, InList, Record, key_of
+from ..present.json_documents.snapshot_file import SnapshotFile
+from ..present.screens.owners import OwnerRow
+from . import top  # noqa: F401 - its document is one of COMMANDS
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -28,6 +30,7 @@ FAILED = "failed"
 SNAPSHOT = "snapshot-file"
 OPTIONAL = "optional"
 PLAIN: dict[object, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
+all_commands()
 COMMANDS = {kind.of_command: kind for kind in sorted(Document.__subclasses__(), key=lambda kind: kind.of_command)}
 WIDTH = 120
 
@@ -78,7 +81,8 @@ def _key_of(kind: type[Record], key: str) -> Schema:
 @cache
 def _meanings(module: str) -> Mapping[tuple[str, str], str]:
     """What each field of the records of a module means, by record and field: the docstrings under them."""
-    source = pkgutil.get_data(__package__, f"{module.rpartition('.')[2]}.py") or b""
+    package, _, name = module.rpartition(".")
+    source = pkgutil.get_data(package, f"{name}.py") or b""
     records = [each for each in ast.parse(source).body if isinstance(each, ast.ClassDef)]
     return {
         (kind.name, field.target.id): " ".join(below.value.value.split()).rstrip(".")
