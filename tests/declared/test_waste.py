@@ -105,6 +105,17 @@ def test_a_service_without_its_fault_is_accused_of_nothing(name: str) -> None:
         agrees(asked(SHELL, service.image), ())
 
 
+def test_it_says_so_where_most_is_free_between_blocks() -> None:
+    """Nothing of the live blocks is wasted: what they keep from going back is free."""
+    with serving("ingest.O2") as service:
+        answer = asked(SHELL, service.image)
+    agrees(answer, ())
+    (note,) = answer["notes"]
+    assert note["id"] == "mostly-free"
+    assert note["figures"]["free_bytes"] == pytest.approx(service.bytes, rel=CLOSE)
+    assert note["figures"]["live_bytes"] == answer["live_bytes"]
+
+
 def test_equal_texts_are_shown_on_the_users_own_screen_alone() -> None:
     with serving("catalog.O2") as service:
         commands = ["waste", "waste --json", "waste --json --with-values"]

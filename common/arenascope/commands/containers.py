@@ -293,6 +293,10 @@ def note_text(said: Statement) -> str:
             "variables of functions are not known, as no thread's stack could be followed here: "
             "GDB or LLDB may know more, by heap containers"
         )
+    if said.id == "mostly-free":
+        size = Style().size
+        free, live = (size(int(said.figures[name] or 0)) for name in ("free_bytes", "live_bytes"))
+        return f"most of the heap is free memory: {free} between live blocks, which have {live}"
     if said.id == NOT_READ:
         return without_types_text(said)
     files = said.names["files"]

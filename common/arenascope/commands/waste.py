@@ -103,7 +103,7 @@ class WasteDocument(Document, command="waste"):
     live_bytes: Size
     """All live blocks."""
     notes: Sequence[StatementRecord]
-    """What could not be looked at, and why."""
+    """What could not be looked at, and why; and whether more is free between the blocks than they have."""
 
 
 @command(
@@ -134,6 +134,7 @@ def waste_command(context: Context) -> Answer:
         context, waste_in, lambda row: row.unused, lambda rows, search: not rows and is_unknown(search)
     )
     limit, live = context.options.limit, look.search.blocks.bytes
+    notes = [*notes, *_mostly_free(look.session, live)]
     shown, left_out = cut(chosen, limit)
     found = WasteDocument(
         waste=[row_record(look.session, each, context.user_data) for each in shown],
@@ -144,6 +145,18 @@ def waste_command(context: Context) -> Answer:
     contents = [*_frequent(look.session, shown, live)] if context.user_data.on_screen else []
     text = lines(context.style, chosen, live_bytes(look.search), limit=limit, notes=notes, contents=contents)
     return Answer(found, of_heap(look.session, text), problems)
+
+
+MOSTLY_FREE = "mostly-free"
+LEAST_FREE = 1 << 20
+
+
+def _mostly_free(session: Session, live: int) -> Iterator[Statement]:
+    """That more memory is free between the live blocks than they have."""
+    lists = [each for usage in session.usages for each in (usage.fast, usage.bins)] if session.started else []
+    size = sum(each.bytes for each in lists if each is not None)
+    if size > max(live, LEAST_FREE):
+        yield Statement(MOSTLY_FREE, {"free_bytes": size, "live_bytes": live})
 
 
 def is_unknown(search: ImageSearch) -> bool:
@@ -233,13 +246,17 @@ def lines(
         Column("in memory", lambda row: row.resident is not None and style.size(row.resident), optional=True),
     )
     yield from column_table(style, columns, rows, expendable=("room", "used", "type", "in memory"), limit=limit)
-    if not rows and not any(each.id == "no-containers" for each in notes):
+    ids = {each.id for each in notes}
+    if not rows and "no-containers" not in ids:
         yield "no container has much more room than it uses"
     yield from map(note_text, notes)
     yield from (line for each in contents for line in folded(each, style.width, " ").splitlines())
     said = {id: row.path for row in reversed(rows[: limit or None]) for id in [advice(row).id] if _is_worth(row, live)}
     for id in sorted(said, key=lambda each: next(at for at, row in enumerate(rows) if advice(row).id == each)):
         yield from folded(f"{with_short_names(said[id])}: {ADVICE[id]}", style.width, " ").splitlines()
+    if not rows and MOSTLY_FREE in ids:
+        keep = style.typed("pins")
+        yield from next_lines(style, f"{keep} (which blocks keep what is free)", style.typed("report"))
     if rows:
         owner = [f"{style.typed(f'owner {rows[0].sample:#x}')} (a block of the first)"]
         yield from next_lines(

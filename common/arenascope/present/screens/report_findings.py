@@ -178,9 +178,14 @@ def sentence(style: Style, each: ReportFinding, live: int) -> str:
         guess = f" (they may be {each.lost.may_be[0]})" if each.lost.may_be else ""
         surely = "perhaps lost" if each.lost.perhaps else "lost"
         return f"{kind}{guess} {is_lost} {surely}{more}: {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
-    own = style.size(each.pinned.by if each.pinned is not None else None)
     stand, keep = ("stands", "keeps") if each.number == 1 else ("stand", "keep")
-    return f"{kind} ({own}) {stand} between free ones and {keep} {style.size(each.bytes)} of free memory in the heap"
+    own, returns = each.pinned or PinnedFree(0, 0)
+    kept = f"{kind} ({style.size(own)}) {stand} between free ones and {keep} {style.size(each.bytes)} of free memory"
+    shared = f"in pages that {'it shares' if each.number == 1 else 'they share'}"
+    if not returns:
+        return f"{kept} in the heap, {shared}: no trim returns it"
+    trimmed = f"{style.size(returns)} in whole pages, which malloc_trim(0) returns"
+    return f"{kept} in the heap: {trimmed}, and {style.size(each.bytes - returns)} {shared}, which no trim returns"
 
 
 ADVICE = {
