@@ -22,7 +22,7 @@ from arenascope.commands.framework.command import Command, Controller, execute
 from arenascope.commands.framework.overview import ALL, HELP_SUMMARY, help_text
 from arenascope.present.glossary import TOPIC
 from arenascope.present.json_documents.record import failed
-from arenascope.present.shared_text.text import Style, folded, wants_colour
+from arenascope.present.shared_text.lines_and_tables import Style, folded, wants_colour
 from arenascope.sources.target import Target
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "common"))
 import portable_engine  # noqa: E402
 from reference import write_for_package  # noqa: E402
 
-from arenascope.cli.engines.via import OLDEST_DATE, archived  # noqa: E402
+from arenascope.cli.fleet.via import OLDEST_DATE, archived  # noqa: E402
 from arenascope.engine import in_archive  # noqa: E402
 
 

@@ -12,7 +12,7 @@ from looks import failure_id, one_line
 from marks import in_full
 from subjects import Subject
 
-from arenascope.present.shared_text.text import NO_HEAP
+from arenascope.present.shared_text.lines_and_tables import NO_HEAP
 
 """No command may take longer, whatever it meets."""
 

@@ -16,7 +16,7 @@ from partial import look
 from schemas import valid
 from subjects import Subject, compiled, started
 
-from arenascope.blocks.recognise.containers import POOL
+from arenascope.blocks.recognise.container_words import POOL
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 

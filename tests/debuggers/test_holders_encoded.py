@@ -14,7 +14,7 @@ from partial import beside_each_other, look
 from schemas import valid
 from subjects import compiled, started
 
-from arenascope.present.screens.owners import NOBODY, NOTHING
+from arenascope.present.screens.owner_lines import NOBODY, NOTHING
 
 pytestmark = pytest.mark.xdist_group("encoded")
 

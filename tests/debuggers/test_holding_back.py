@@ -11,7 +11,7 @@ from platforms import ELSEWHERE, HOST, Platform
 from shell_door import SHELL
 from subjects import Subject
 
-from arenascope.analysis.pins import HeldBack, Typed
+from arenascope.analysis.pinning_blocks import HeldBack, Typed
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.sweep import blocks

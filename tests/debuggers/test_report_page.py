@@ -16,7 +16,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.present.pages.fill_page import filled
-from arenascope.present.shared_text.text import Style
+from arenascope.present.shared_text.lines_and_tables import Style
 
 PLAY = HERE / "play_report.js"
 ASKED = {

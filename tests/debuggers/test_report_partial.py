@@ -14,7 +14,7 @@ from marks import full_after
 from schemas import problem_ids
 from subjects import Subject
 
-from arenascope.present.screens.report import LABELS
+from arenascope.present.screens.report_lines import LABELS
 
 LOOKS = ("report --json", "report", "trim", "trim --json", "trim --apply --yes")
 ALL_READ = ("live_bytes", "free_bytes", "returnable_bytes", "scraps_bytes", "tcache_bytes")

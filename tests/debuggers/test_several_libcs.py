@@ -14,7 +14,7 @@ from doors import DOORS, NEWEST, Core, Door, Live, Outcome
 from looks import ROOT, plain_environment
 from subjects import Subject
 
-from arenascope.present.shared_text.text import NO_HEAP
+from arenascope.present.shared_text.lines_and_tables import NO_HEAP
 
 COMMANDS = [
     "info",

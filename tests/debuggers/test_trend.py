@@ -19,7 +19,7 @@ from subjects import Subject
 
 from arenascope.cli.watch import NOTHING_GROWS
 from arenascope.present.json_documents import snapshot_file
-from arenascope.present.shared_text.text import Style
+from arenascope.present.shared_text.lines_and_tables import Style
 from arenascope.sources.live.cgroups import memory_limit
 
 MIB = 1 << 20

@@ -18,7 +18,7 @@ from platforms import ELSEWHERE, HOST
 from scenarios import BY_ID, Scenario, scenario, seen
 from subjects import Subject
 
-from arenascope.present.shared_text.text import NO_HEAP
+from arenascope.present.shared_text.lines_and_tables import NO_HEAP
 
 SECONDS = 120
 

@@ -14,7 +14,7 @@ from arenascope.blocks.declared.named_blocks import NamedBlocks
 from arenascope.blocks.declared.once_per_image import named_blocks
 from arenascope.blocks.declared.type_values import types_called
 from arenascope.blocks.graph.blocks import live_blocks
-from arenascope.blocks.graph.refs import ImageSearch
+from arenascope.blocks.graph.pointers_to import ImageSearch
 from arenascope.blocks.graph.roots import find_roots
 from arenascope.blocks.recognise.module_memory import ground_of
 from arenascope.session.session import Session

@@ -20,8 +20,8 @@ from arenascope.base.errors import NoTypeError
 from arenascope.cli.main import main
 from arenascope.commands import types
 from arenascope.commands.types import named_type
-from arenascope.present.screens.types import name_of
-from arenascope.present.shared_text.text import shortened_name
+from arenascope.present.screens.type_lines import name_of
+from arenascope.present.shared_text.lines_and_tables import shortened_name
 from arenascope.session.session import Session
 
 pytestmark = [pytest.mark.needs_gdb, pytest.mark.xdist_group("type screens")]

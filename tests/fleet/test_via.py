@@ -22,7 +22,7 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope import engine
-from arenascope.cli.engines.via import END, READY
+from arenascope.cli.fleet.via import END, READY
 
 pytestmark = pytest.mark.xdist_group("via")
 COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"), "fleet")

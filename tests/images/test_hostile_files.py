@@ -21,7 +21,7 @@ from partial import figures, look
 from schemas import problem_ids, valid
 from subjects import Subject
 
-from arenascope.analysis.diff import compare
+from arenascope.analysis.compare_snapshots import compare
 from arenascope.base.errors import UsageError
 from arenascope.base.meter import unseen
 from arenascope.present.json_documents.snapshot_file import NAME, read

@@ -15,7 +15,7 @@ from schemas import valid
 
 from arenascope.cli import top
 from arenascope.cli.top import TopView, top_lines
-from arenascope.present.shared_text.text import Style
+from arenascope.present.shared_text.lines_and_tables import Style
 from arenascope.sources.live.processes_by_name import list_processes
 
 ROOT = Path(__file__).resolve().parents[2]

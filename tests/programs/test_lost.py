@@ -29,7 +29,7 @@ from subjects import Subject
 
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.edges import Lumps
-from arenascope.blocks.graph.leaks import find_leaks
+from arenascope.blocks.graph.unreached import find_leaks
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.framework.live_copy import search_of
 from arenascope.session.session import Session

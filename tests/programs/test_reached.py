@@ -26,7 +26,7 @@ from running import Running, standing
 
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.leads import Owner
-from arenascope.blocks.graph.owners import UNREACHED, find_owners, held
+from arenascope.blocks.graph.main_holders import UNREACHED, find_owners, held
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.framework.live_copy import search_of
 from arenascope.session.session import Session

@@ -16,7 +16,7 @@ from heapbuilder import HeapImage, Row
 
 from arenascope.base.errors import NotFoundError
 from arenascope.glibc.arena import TOLERANCE, scan
-from arenascope.present.shared_text.text import NO_HEAP
+from arenascope.present.shared_text.lines_and_tables import NO_HEAP
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region

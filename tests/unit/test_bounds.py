@@ -7,11 +7,11 @@ from typing import Any, Iterator
 
 from heapbuilder import HeapImage
 
-from arenascope.analysis.report import picture
+from arenascope.analysis.resident_parts import picture
 from arenascope.base.model import ChunkRun, Ends, Heap, MmappedBlock, Tally
 from arenascope.glibc.arena import follow_ring
-from arenascope.glibc.check import ChunkCheck
-from arenascope.glibc.mmapped import search_ranges, without_strangers
+from arenascope.glibc.invariants import ChunkCheck
+from arenascope.glibc.mmapped_chunks import search_ranges, without_strangers
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import MappingUse, Region

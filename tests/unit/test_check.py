@@ -11,7 +11,7 @@ from heapbuilder import EACH_ROW, HeapImage, Row
 
 from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import execute
-from arenascope.glibc.check import ChunkCheck
+from arenascope.glibc.invariants import ChunkCheck
 
 every_row = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 some_rows = pytest.mark.parametrize("row", ["2.17-64", "2.26-i386", "2.31-64", "2.36-s390x", "2.36-ppc32", "2.43-64"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from arenascope.base.model import Finding, Statement, cannot_read
-from arenascope.present.shared_text.findings import finding_words, sentence
+from arenascope.present.shared_text.problem_sentences import finding_words, sentence
 
 
 def test_a_finding_names_its_rule_and_what_exactly() -> None:

@@ -6,7 +6,7 @@ import pytest
 from fake_target import FakeTarget
 from heap_mixtures import everything
 
-from arenascope.glibc.bins import first_chunks
+from arenascope.glibc.regular_bins import first_chunks
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory
 

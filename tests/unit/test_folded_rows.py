@@ -7,10 +7,10 @@ from typing import Sequence
 
 import pytest
 
-from arenascope.analysis.pins import Totals, TypeRow
+from arenascope.analysis.pinning_blocks import Totals, TypeRow
 from arenascope.base.model import Kind
-from arenascope.present.screens.types import lines
-from arenascope.present.shared_text.text import FEW_ROWS, Style
+from arenascope.present.screens.type_lines import lines
+from arenascope.present.shared_text.lines_and_tables import FEW_ROWS, Style
 
 LARGE, SMALL = 12, 30
 

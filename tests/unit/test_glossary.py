@@ -10,14 +10,14 @@ import pytest
 from fake_door import run_text
 from heap_mixtures import everything
 
-from arenascope.analysis.report import PARTS
+from arenascope.analysis.resident_parts import PARTS
 from arenascope.cli import main as cli
 from arenascope.cli import top, watch
 from arenascope.cli.json_schemas import schemas
 from arenascope.commands.framework.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.overview import help_text
 from arenascope.present.glossary import IN_JSON, find_word, words
-from arenascope.present.shared_text.text import Style
+from arenascope.present.shared_text.lines_and_tables import Style
 
 LOOKS = (
     *(name for name in COMMAND_NAMES if all(each.is_option for each in find_command(name).arguments)),

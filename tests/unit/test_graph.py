@@ -15,7 +15,7 @@ from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, Marks, SpanMark
 from arenascope.blocks.graph.edges import Graph, lumps
 from arenascope.blocks.graph.holders import costs_of_each
 from arenascope.blocks.graph.leads import Lead, main_holders
-from arenascope.blocks.graph.refs import Seed
+from arenascope.blocks.graph.pointers_to import Seed
 from arenascope.blocks.graph.returns import by_kind
 from arenascope.engine import ENCODINGS, EdgeTable, EngineImage
 from arenascope.sources.target import MemoryPiece, Span

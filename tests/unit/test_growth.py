@@ -6,9 +6,9 @@ from typing import Any, Optional
 
 import pytest
 
-from arenascope.analysis.diff import compare
-from arenascope.analysis.trend import growth, what_they_show
-from arenascope.present.screens.report import growth_sentence
+from arenascope.analysis.compare_snapshots import compare
+from arenascope.analysis.growth import growth, what_they_show
+from arenascope.present.screens.report_lines import growth_sentence
 
 KIB, RSS = 1 << 10, 10 << 20
 

@@ -6,9 +6,9 @@ from typing import Iterator
 
 from heapbuilder import HeapImage
 
-from arenascope.analysis.pins import Holdings, HoldSearch
-from arenascope.analysis.pins import Typed as Block
-from arenascope.analysis.trim import TrimRules
+from arenascope.analysis.pinning_blocks import Holdings, HoldSearch
+from arenascope.analysis.pinning_blocks import Typed as Block
+from arenascope.analysis.trim_prediction import TrimRules
 from arenascope.base.model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.sweep import blocks

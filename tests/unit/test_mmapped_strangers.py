@@ -6,7 +6,7 @@ import pytest
 from test_split_mappings import ROWS, SIZE, found, image_of, laid, relaid
 
 from arenascope.base.model import MmappedBlock, Tally
-from arenascope.glibc.mmapped import MAX_CHOICES, without_strangers
+from arenascope.glibc.mmapped_chunks import MAX_CHOICES, without_strangers
 
 KIB = 1024
 

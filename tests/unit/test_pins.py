@@ -7,7 +7,7 @@ import re
 from fake_door import run_json, run_text
 from heapbuilder import HeapImage
 
-from arenascope.present.shared_text.text import NO_HEAP
+from arenascope.present.shared_text.lines_and_tables import NO_HEAP
 
 
 def between(count: int) -> HeapImage:

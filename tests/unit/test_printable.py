@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from arenascope.base.printable import one_line, printable
-from arenascope.present.shared_text.text import Style, table
+from arenascope.present.shared_text.lines_and_tables import Style, table
 
 
 @pytest.mark.parametrize(

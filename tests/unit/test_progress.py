@@ -18,7 +18,7 @@ from arenascope.base import optional_libraries
 from arenascope.commands import check, trim
 from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import execute
-from arenascope.glibc import bins
+from arenascope.glibc import regular_bins as bins
 from arenascope.present.shared_text import progress_bar
 from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.target import MemoryUse

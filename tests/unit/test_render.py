@@ -21,12 +21,7 @@ from arenascope.cli.shell_control import PROCESSORS
 from arenascope.commands.framework.all_commands import COMMAND_NAMES, find_command
 from arenascope.commands.framework.command import execute
 from arenascope.commands.info import highlighted
-from arenascope.present.shared_text.text import (
-    Style,
-    next_lines,
-    safe_lines,
-    table,
-)
+from arenascope.present.shared_text.lines_and_tables import Style, next_lines, safe_lines, table
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,11 @@ from arenascope.commands import params, pins, trim, version
 from arenascope.commands.framework.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
 from arenascope.present.json_documents.record import Record
-from arenascope.present.screens import types, verdict
+from arenascope.present.screens import type_lines as types
+from arenascope.present.screens import verdict
 from arenascope.present.screens.advice_sentences import ADVICE
-from arenascope.present.shared_text import findings
-from arenascope.present.shared_text.findings import SENTENCES
+from arenascope.present.shared_text import problem_sentences as findings
+from arenascope.present.shared_text.problem_sentences import SENTENCES
 
 NAMES = {*COMMAND_NAMES, "top", "failed", "snapshot-file"}
 # with the options that bring keys of their own

@@ -11,7 +11,7 @@ from heapbuilder import HeapImage
 
 from arenascope.base.model import Allocator
 from arenascope.glibc.find.main_arena import without_tcache
-from arenascope.glibc.find.which_allocator import find_allocators, maker_of
+from arenascope.glibc.find.other_allocators import find_allocators, maker_of
 from arenascope.session.session import Session
 from arenascope.sources.target import Region
 

@@ -12,7 +12,7 @@ from heap_truth import MmappedTruth
 from heapbuilder import HeapImage
 
 from arenascope.base.model import Heap, MmappedBlock, Tally
-from arenascope.glibc.mmapped import MAX_CHOICES, Within, search_ranges, some_split
+from arenascope.glibc.mmapped_chunks import MAX_CHOICES, Within, search_ranges, some_split
 from arenascope.session.session import Session
 from arenascope.sources.target import Region
 

@@ -14,7 +14,7 @@ import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything
 
-from arenascope.analysis.trend import Series, ValueAt, judged, lives, reached, succession
+from arenascope.analysis.growth import Series, ValueAt, judged, lives, reached, succession
 from arenascope.base.errors import UsageError
 from arenascope.present.json_documents import snapshot_file
 

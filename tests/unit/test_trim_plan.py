@@ -7,8 +7,8 @@ from typing import Iterable, Optional, Sequence
 
 import pytest
 
-from arenascope.analysis.report import all_inside, covered
-from arenascope.analysis.trim import (
+from arenascope.analysis.resident_parts import all_inside, covered
+from arenascope.analysis.trim_prediction import (
     ArenaTrim,
     Chunk,
     Residents,

@@ -6,10 +6,10 @@ from typing import Optional
 
 import pytest
 
-from arenascope.analysis.params import describe_params
 from arenascope.base.model import Params
+from arenascope.commands.params import describe_params
 from arenascope.glibc import release_table
-from arenascope.glibc.params import parse_number, requests
+from arenascope.glibc.malloc_par import parse_number, requests
 from arenascope.glibc.process_layout import from_table
 
 Asked = tuple[str, Optional[int], Optional[str]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from arenascope.analysis.trim import header_usage
+from arenascope.analysis.trim_prediction import header_usage
 from arenascope.base.model import ArenaHeader, ThreadCache
 
 

@@ -13,7 +13,7 @@ from heapbuilder import EACH_ROW, HeapImage, Row
 from schemas import problem_ids
 
 from arenascope.commands.framework.all_commands import COMMAND_NAMES
-from arenascope.present.shared_text.text import NO_HEAP
+from arenascope.present.shared_text.lines_and_tables import NO_HEAP
 from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)

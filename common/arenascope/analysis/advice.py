@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, NamedTuple, Optional
 
+from ..glibc.malloc_par import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .causes import Facts, lost_of, stranded_by, trim_seconds
-from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
-from .report import SPACE, ArenaResident, HeldSums
-from .trim import orphans
+from .resident_parts import SPACE, ArenaResident, HeldSums
+from .trim_prediction import orphans
 
 FOLKLORE = 2
 """The value that everybody copies around."""

@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..base.model import Allocator, Params, Statement
-from .params import MMAP_THRESHOLD, TRIM_THRESHOLD
-from .pins import BlocksOfKind, LiveBlockKinds
-from .report import ArenaResident, FreedNext, HeldSums, Holder, JointHolders, MainHolder, ResidentPicture, is_unnamed
-from .trim import ArenaUsage, Trim, orphans, total
+from ..glibc.malloc_par import MMAP_THRESHOLD, TRIM_THRESHOLD
+from .pinning_blocks import BlocksOfKind, LiveBlockKinds
+from .resident_parts import (
+    ArenaResident,
+    FreedNext,
+    HeldSums,
+    Holder,
+    JointHolders,
+    MainHolder,
+    ResidentPicture,
+    is_unnamed,
+)
+from .trim_prediction import ArenaUsage, Trim, orphans, total
 
 WORTH = 1 << 20
 CLEARED = ("global", "tls")

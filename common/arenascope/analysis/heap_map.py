@@ -9,10 +9,10 @@ from array import array
 from typing import Iterable, Optional, Sequence
 
 from ..base.model import ChunkRun, Heap, Piece, Range
-from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS
 from ..glibc.sweep import free_chunks
 from ..sources.target import Span
-from .trim import Chunk
+from .trim_prediction import Chunk
 
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
 """The kinds of bytes in a heap: these sum to the cell's size. "cached" is in a thread cache or fastbin."""

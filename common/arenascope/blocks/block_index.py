@@ -9,10 +9,10 @@ from itertools import compress
 from operator import add
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
-from ..analysis.pins import Typed
+from ..analysis.pinning_blocks import Typed
 from ..base.meter import Meter, metered
 from ..base.model import ArenaHeader, ChunkRun, Gap, Heap, Kind, MmappedBlock
-from ..glibc.chunk import masked
+from ..glibc.malloc_chunk import masked
 from ..glibc.sweep import blocks, free_chunks
 from ..session.session import Session
 from .recognise.all_recognisers import NONE, Catalogue

@@ -16,13 +16,13 @@ from ..base.class_names import APART
 from ..base.meter import Meter
 from ..base.model import POINTED, Kind
 from ..engine import EngineImage, FoundBodies, HolderGround, fill
-from ..glibc.mmapped import without
+from ..glibc.mmapped_chunks import without
 from ..session.session import Session
 from ..sources.target import Region, Span, SymbolPlace, text_of
 from .block_index import WEAK, Index, Known, is_weak
 from .graph.blocks import FLAGS
 from .recognise.all_recognisers import EXACT, NONE, Catalogue, RuntimeKeeper
-from .recognise.containers import LIST, POOL, TREE
+from .recognise.container_words import LIST, POOL, TREE
 from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, TO_KEYS, Python
 from .recognise.selection import Places, Selection
 

@@ -16,7 +16,7 @@ from ..sources.elf.modules import Module
 from ..sources.target import Region
 from .declared.container_rows import ContainerRow, Elements
 from .declared.waste_rows import TakesMost, WasteRow
-from .graph.refs import ImageSearch
+from .graph.pointers_to import ImageSearch
 from .recognise.module_memory import LoadedModules, ground_of
 
 TYPE, RUNTIME, VERSION = "PyType_Type", "_PyRuntime", "Py_Version"

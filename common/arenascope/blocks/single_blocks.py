@@ -12,7 +12,7 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from .. import engine
 from ..base.model import Heap, Kind
-from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session, likely_chunks
 from ..sources.target import Span, joined
 from .declared.named_blocks import NamedBlocks

@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.chunks import STATES, SweepSums
+from ..analysis.chunk_sums import STATES, SweepSums
 from ..analysis.heap_map import LAYERS, SPLITS, Strip, cell_bytes
-from ..analysis.pins import (
+from ..analysis.pinning_blocks import (
     SAMPLES,
     HeldBack,
     Holdings,
@@ -20,7 +20,7 @@ from ..analysis.pins import (
     in_order,
     seen,
 )
-from ..analysis.trim import plan_trim, until_locked
+from ..analysis.trim_prediction import plan_trim, until_locked
 from ..base.meter import Unseen, metered
 from ..base.model import BY_SIZE, ArenaHeader, Heap, Range, Statement
 from ..session.resident import (

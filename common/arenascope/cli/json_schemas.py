@@ -19,7 +19,7 @@ from ..commands.types import TypeRecord
 from ..present.glossary import word_of_key
 from ..present.json_documents.record import ENVELOPE, Document, Envelope, Failed, InList, Record, key_of
 from ..present.json_documents.snapshot_file import SnapshotFile
-from ..present.screens.owners import OwnerRow
+from ..present.screens.owner_lines import OwnerRow
 from . import top  # noqa: F401 - its document is one of COMMANDS
 
 Schema = dict[str, Any]

@@ -38,7 +38,7 @@ from ..commands.framework.arguments import (
 from ..commands.framework.command import Command, answer
 from ..commands.framework.overview import ALL, GROUP_OF_LOOPS, HELP_SUMMARY, command_lines, meaning, row, start_text
 from ..present.json_documents.record import failed
-from ..present.shared_text.text import Style, fitted, folded, table
+from ..present.shared_text.lines_and_tables import Style, fitted, folded, table
 from .shell import (
     HOLD_AT_MOST_OPTION,
     TRIES,
@@ -169,7 +169,7 @@ class Loop(NamedTuple):
 
 
 def find_loop(name: str) -> Loop:
-    module = import_module(f".engines.{name}" if name == "fleet" else f".{name}", __package__)
+    module = import_module(f".fleet.{name}" if name == "fleet" else f".{name}", __package__)
     return Loop(name, module.OUTLINE, module.run)
 
 

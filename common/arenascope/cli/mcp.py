@@ -29,7 +29,7 @@ from ..commands.framework.api_subject import option_words
 from ..commands.framework.arguments import Argument, argument, help_in, outline_of
 from ..commands.framework.command import LIMIT, WITH_VALUES, Command
 from ..present.json_documents.record import Envelope, failure, statement_record, written
-from ..present.shared_text.findings import sentence
+from ..present.shared_text.problem_sentences import sentence
 from ..sources.live.procfiles import born, name_of
 from .api import Opened
 from .json_schemas import schemas

@@ -13,7 +13,7 @@ import time
 from importlib import import_module
 from typing import Any, Iterator, Mapping, NoReturn, Optional, Sequence
 
-from ..analysis.diff import Figure, figures_of
+from ..analysis.compare_snapshots import Figure, figures_of
 from ..base import optional_libraries
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line

@@ -1,6 +1,6 @@
 """Runs one command over many processes and cores: `arenascope report --jsonl CORE...`, one JSON document a line.
 
-Over more than one machine, an existing engine spreads the work: see engines/ and docs/fleet.md.
+Over more than one machine, an existing engine spreads the work: see cli/fleet/ and docs/fleet.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from copy import copy
 from multiprocessing import get_context
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ..analysis.diff import JsonObject
+from ..analysis.compare_snapshots import JsonObject
 from ..base.about import INTERRUPTED
 from ..base.background import processors
 from ..base.errors import ArenascopeError, TargetError
@@ -25,7 +25,7 @@ from ..commands.framework.all_commands import find_command
 from ..commands.framework.command import Context, Reads, answer
 from ..commands.snapshot import take
 from ..present.json_documents.record import failure
-from ..present.shared_text.text import Style
+from ..present.shared_text.lines_and_tables import Style
 from .shell import AS_USUAL, How, QuietDoor, door_for, terminal_width, typed_program, unbroken
 
 

@@ -19,8 +19,8 @@ from ..base.errors import HoldEnded, HoldOver, HoldTooShort, TargetError, UsageE
 from ..base.meter import Meter, unseen
 from ..base.model import HOLD, HOLD_AT_MOST, allows_more
 from ..commands.framework.arguments import argument, seconds
+from ..present.shared_text.lines_and_tables import Style, folded, wants_colour
 from ..present.shared_text.progress_bar import EVERY, PATIENCE, OverwrittenLine, Progress, columns
-from ..present.shared_text.text import Style, folded, wants_colour
 
 if TYPE_CHECKING:
     from argparse import Namespace

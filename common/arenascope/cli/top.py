@@ -15,18 +15,33 @@ from contextlib import suppress
 from pwd import getpwuid
 from select import select
 from shutil import get_terminal_size
-from typing import Annotated, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import (
+    Annotated,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+)
 
-from ..analysis.top_order import AT_LEAST, DEFAULT, SORTS, Order, figures
-from ..analysis.top_order import EXACT as EXACT_FIGURES
-from ..analysis.top_order import FIGURES as TOP_FIGURES
 from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..commands.framework.arguments import argument, outline_of, seconds
 from ..commands.framework.command import EXACT
 from ..present.json_documents.record import ChunkTally, Document, Record, Size, envelope, plain
 from ..present.screens.verdict import OtherScreen
-from ..present.shared_text.text import Column, Style, column_table, count, duration, next_lines, number, safe_lines
+from ..present.shared_text.lines_and_tables import (
+    Column,
+    Style,
+    column_table,
+    count,
+    duration,
+    next_lines,
+    number,
+    safe_lines,
+)
 from ..session.header_look import HeaderLook, HeaderReader
 from ..sources.live.processes_by_name import ListedProcess, list_processes
 from ..sources.live.procfiles import barrier
@@ -34,6 +49,9 @@ from .shell import ShellDoor, unbroken
 from .subjects import typed_pids
 from .watch import Wanted, look_at
 
+HOW_SURE = (EXACT_FIGURES, ESTIMATE, AT_LEAST) = ("exact", "estimate", "at-least")
+"""How the figures were obtained: from a held process; from a running one, with all lists followed to the end; or only
+as far as they were followed."""
 QUIT = (b"q", b"Q")
 
 
@@ -91,7 +109,7 @@ class RunningProcess(Record):
     """Whether all tops were read and all bins followed to their ends; else these are lower bounds."""
     exact: Optional[WholeLook]
     """With --exact: what a whole look found, once; null: it was not asked for."""
-    figures: Annotated[Optional[str], ("enum", TOP_FIGURES)]
+    figures: Annotated[Optional[str], ("enum", HOW_SURE)]
     """What tells how much it has free, and its place: what is in exact; an estimate, read to the end of all lists while
     it ran on; or at-least, lower bounds (free_whole is false). null: not known."""
 
@@ -109,6 +127,82 @@ class TopDocument(Document, command="top"):
     """Those that may belong further up, also of what is left out: not all of their free chunks were followed."""
     unread: Size
     """How many could not be read: most of them are not permitted."""
+
+
+DEFAULT = "free"
+SORTS: Mapping[str, Callable[[RunningProcess], int]] = {
+    "free": lambda each: _known(
+        each.exact.free_bytes if each.exact else None, each.free_resident_bytes, each.free_bytes
+    ),
+    "stranded": lambda each: _known(each.exact.stranded_bytes if each.exact else None, each.stranded_bytes),
+    "system": lambda each: _known(each.system_bytes),
+    "rss": lambda each: each.rss_bytes,
+}
+ALWAYS_KNOWN = ("system", "rss")
+
+
+def _known(*sizes: Optional[int]) -> int:
+    """Returns the first known size; if there is none, a value that sorts last."""
+    return next((size for size in sizes if size is not None), -1)
+
+
+def how_sure(exact: Optional[WholeLook], whole: Optional[bool]) -> Optional[str]:
+    """Returns one of HOW_SURE; `whole`: whether free lists were followed to their end."""
+    if exact is not None and exact.free_bytes is not None:
+        return EXACT_FIGURES
+    return None if whole is None else ESTIMATE if whole else AT_LEAST
+
+
+def at_most(row: RunningProcess, sort: str) -> int:
+    """Returns an upper bound: all arena memory that was not seen to be free may be free, too."""
+    seen = SORTS[sort](row)
+    if row.figures != AT_LEAST or sort in ALWAYS_KNOWN:
+        return seen
+    return seen + max(0, (row.system_bytes or 0) - (row.free_bytes or 0))
+
+
+class Order:
+    """Processes sorted by the lower bound, or by the figures of --exact. `limit` are shown (0: all), and those of
+    --exact."""
+
+    def __init__(self, rows: Sequence[RunningProcess], sort: str, limit: int) -> None:
+        self._rows = sorted(rows, key=lambda row: (-SORTS[sort](row), row.pid))
+        self._sort = sort
+        self._room = limit or len(rows)
+
+    @property
+    def shown(self) -> list[RunningProcess]:
+        """The processes to show. Any that may be the largest of all replaces the last."""
+        shown, hidden = self._rows[: self._room], self._rows[self._room :]
+        if hidden:
+            largest = SORTS[self._sort](shown[0])
+            above = [row for row in hidden if at_most(row, self._sort) > largest]
+            above = sorted(above, key=lambda row: -at_most(row, self._sort))[: len(shown) - 1]
+            shown = shown[: len(shown) - len(above)] + above
+        pids = {row.pid for row in shown}
+        return [row for row in self._rows if row.pid in pids or row.exact is not None]
+
+    @property
+    def uncertain(self) -> list[RunningProcess]:
+        """The processes that may belong further up, including hidden ones that may belong among the shown."""
+        found = []
+        for place, row in enumerate(self._rows):
+            above = min(place, self._room) - 1
+            if above >= 0 and at_most(row, self._sort) > SORTS[self._sort](self._rows[above]):
+                found.append(row)
+        return found
+
+    @property
+    def to_follow(self) -> list[RunningProcess]:
+        """The processes to follow further: shown ones, or ones that may have to be, that were not followed to their
+        ends. The one that may be largest comes first."""
+        least = SORTS[self._sort](self._rows[self._room - 1]) if len(self._rows) > self._room else -1
+        parts = [
+            row
+            for place, row in enumerate(self._rows)
+            if row.figures == AT_LEAST and (place < self._room or at_most(row, self._sort) > least)
+        ]
+        return sorted(parts, key=lambda row: -at_most(row, self._sort))
 
 
 class Keyboard:
@@ -313,7 +407,7 @@ class Looks:
             free_resident_bytes=free and free.resident,
             free_whole=free and free.whole,
             exact=exact,
-            figures=figures(exact, free and free.whole),
+            figures=how_sure(exact, free and free.whole),
         )
 
     def _user(self, uid: int) -> str:

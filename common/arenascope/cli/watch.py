@@ -10,9 +10,9 @@ import sys
 import time
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, TextIO, Union
 
-from ..analysis.diff import JsonObject
-from ..analysis.report import PARTS, ResidentPicture
-from ..analysis.trend import STILL, Series, ValueAt, grown_types, judged
+from ..analysis.compare_snapshots import JsonObject
+from ..analysis.growth import STILL, Series, ValueAt, grown_types, judged
+from ..analysis.resident_parts import PARTS, ResidentPicture
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.model import Allocator
 from ..base.printable import one_line
@@ -21,9 +21,9 @@ from ..commands.framework.command import EXACT, Context, Reads
 from ..commands.snapshot import LookCost, LookLimit, predict_cost, take
 from ..commands.trend import HOW, drawn
 from ..present.json_documents import snapshot_file
-from ..present.screens.report import LABELS, growth_headlines, interval_words, rate_words, size_of
+from ..present.screens.report_lines import LABELS, growth_headlines, interval_words, rate_words, size_of
 from ..present.screens.verdict import OtherScreen, outside_malloc_lines
-from ..present.shared_text.text import Style, bar, duration, signed, table
+from ..present.shared_text.lines_and_tables import Style, bar, duration, signed, table
 from ..session.resident import resident_picture, trims
 from ..session.session import Session
 from ..sources.live.cgroups import memory_left, memory_limit

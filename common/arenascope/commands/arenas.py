@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.trim import ArenaUsage, Trim, orphans, total, total_tally
+from ..analysis.trim_prediction import ArenaUsage, Trim, orphans, total, total_tally
 from ..base.model import REPLACED, Allocator, Tally
 from ..present.json_documents.record import ChunkTally, Document, Record, Size
 from ..present.json_documents.shared_records import (
@@ -17,7 +17,7 @@ from ..present.json_documents.shared_records import (
     other_allocators,
     share_record,
 )
-from ..present.shared_text.text import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
+from ..present.shared_text.lines_and_tables import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
 from ..session.resident import GlibcShare, mmapped_tally, problems_of, quick_usages, share_of, trims
 from .framework.command import LIMIT, Answer, Context, argument, command
 

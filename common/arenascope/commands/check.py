@@ -9,10 +9,10 @@ from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.meter import Meter, metered
 from ..base.model import WHAT, Arena, Breach, Finding, Statement, whole
-from ..glibc import check as rules
+from ..glibc import invariants as rules
 from ..glibc.arena import has_heap
 from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
-from ..glibc.mmapped import unclaimed
+from ..glibc.mmapped_chunks import unclaimed
 from ..present.json_documents.record import (
     JUDGEMENT,
     Address,
@@ -24,8 +24,8 @@ from ..present.json_documents.record import (
     statement_record,
 )
 from ..present.json_documents.shared_records import ArenaOrNone
-from ..present.shared_text.findings import breach_words, sentence
-from ..present.shared_text.text import NO_HEAP, Style, count, table
+from ..present.shared_text.lines_and_tables import NO_HEAP, Style, count, table
+from ..present.shared_text.problem_sentences import breach_words, sentence
 from ..session.resident import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Iterator, NamedTuple, Optional, Sequence, Union
 
-from ..analysis.chunks import WITH_TOP
+from ..analysis.chunk_sums import WITH_TOP
 from ..base.class_names import named
 from ..base.errors import ArenascopeError, MemoryReadError, UsageError
 from ..base.model import KINDS, ArenaHeader, Gap, Heap, Kind, MmappedBlock, Statement
@@ -17,18 +17,18 @@ from ..blocks.graph.asked_address import Goal, asked_for
 from ..blocks.graph.blocks import live_blocks
 from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
-from ..blocks.graph.refs import Ref
+from ..blocks.graph.pointers_to import Ref
 from ..blocks.single_blocks import describe_block
-from ..glibc.bins import bin_kind, fastbin_index, find_bin
+from ..glibc.regular_bins import bin_kind, fastbin_index, find_bin
 from ..glibc.sweep import Placed, find_blocks
 from ..glibc.tcache import tcache_index
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import ArenaOrNone
-from ..present.screens.chunks import STATE_WORDS
-from ..present.screens.refs import PointerRecord, RefsScreen
-from ..present.screens.types import short_name
-from ..present.shared_text.findings import sentence
-from ..present.shared_text.text import Style, count, next_lines
+from ..present.screens.chunk_lines import STATE_WORDS
+from ..present.screens.pointer_lines import PointerRecord, RefsScreen
+from ..present.screens.type_lines import short_name
+from ..present.shared_text.lines_and_tables import Style, count, next_lines
+from ..present.shared_text.problem_sentences import sentence
 from ..session.resident import problems_of
 from ..session.session import Session
 from ..sources.target import text_of

@@ -7,20 +7,20 @@ from heapq import heappush, heapreplace
 from itertools import chain
 from typing import Annotated, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ..analysis import chunks as figures
-from ..analysis.chunks import WITH_TOP
+from ..analysis import chunk_sums as figures
+from ..analysis.chunk_sums import WITH_TOP
 from ..base.argv import Matches, shell_pattern
 from ..base.errors import UsageError
 from ..base.meter import metered
 from ..base.model import ArenaHeader, ChunkRun, Piece, Statement, Tally
 from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.name_all_blocks import live_kinds
-from ..glibc.chunk import SIZE_BITS
+from ..glibc.malloc_chunk import SIZE_BITS
 from ..glibc.sweep import Block, blocks
 from ..present.json_documents.record import Address, ChunkTally, Document, Record, Size, Spool
 from ..present.json_documents.shared_records import Index
-from ..present.screens.chunks import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
-from ..present.screens.types import is_called, name_in_documents, name_of
+from ..present.screens.chunk_lines import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
+from ..present.screens.type_lines import is_called, name_in_documents, name_of
 from ..session.resident import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, of_heap, parse_size

@@ -12,9 +12,19 @@ from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.declared.once_per_image import containers_in, declared_in
 from ..blocks.python_objects import python_objects_of
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
-from ..present.screens.types import GUESS
+from ..present.screens.type_lines import GUESS
 from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information, without_types_text
-from ..present.shared_text.text import Column, Style, column_table, count, cut, known, next_lines, share, word
+from ..present.shared_text.lines_and_tables import (
+    Column,
+    Style,
+    column_table,
+    count,
+    cut,
+    known,
+    next_lines,
+    share,
+    word,
+)
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
@@ -25,7 +35,7 @@ from .types import not_read
 if TYPE_CHECKING:
     from ..blocks.declared.container_rows import ContainerRow
     from ..blocks.declared.waste_rows import WasteRow
-    from ..blocks.graph.refs import ImageSearch
+    from ..blocks.graph.pointers_to import ImageSearch
 
 
 AnyRow = TypeVar("AnyRow", bound="ContainerRow | WasteRow")

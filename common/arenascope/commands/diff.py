@@ -5,18 +5,18 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Annotated, Iterator, Optional, Sequence
 
-from ..analysis.diff import CONTAINER, OF_FILES, Diff, FigureChange, JsonObject, allocators_of, compare
+from ..analysis.compare_snapshots import CONTAINER, OF_FILES, Diff, FigureChange, JsonObject, allocators_of, compare
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError
 from ..base.model import Statement
 from ..present.json_documents.record import JUDGEMENT, Document, Record, StatementRecord, statement_record
 from ..present.json_documents.shared_records import OWNER_KINDS
 from ..present.json_documents.snapshot_file import read
-from ..present.screens import report as growth
-from ..present.screens.report import LABELS
+from ..present.screens import report_lines as growth
+from ..present.screens.report_lines import LABELS
 from ..present.screens.verdict import outside_malloc_lines
-from ..present.shared_text.findings import sentence
-from ..present.shared_text.text import Style, signed, table
+from ..present.shared_text.lines_and_tables import Style, signed, table
+from ..present.shared_text.problem_sentences import sentence
 from ..session.resident import problems_of
 from .framework.command import Answer, Context, always, argument, command
 from .snapshot import look_limit, take

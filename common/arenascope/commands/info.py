@@ -9,8 +9,8 @@ from ..base.errors import RefusedError
 from ..base.model import Arena, Bin, Params
 from ..glibc.process_layout import Layout
 from ..present.json_documents.record import Document
-from ..present.shared_text.findings import sentence
-from ..present.shared_text.text import Painted, Part
+from ..present.shared_text.lines_and_tables import Painted, Part
+from ..present.shared_text.problem_sentences import sentence
 from ..session.resident import inexact, problems_of, unknown_release
 from .framework.command import Answer, Context, always, command
 

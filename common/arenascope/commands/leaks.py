@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Iterator, Optional, Sequence
 
-from ..analysis.diff import NAMELESS
+from ..analysis.compare_snapshots import NAMELESS
 from ..base.class_names import type_words
 from ..base.model import LOST_REASONS, STALE
 from ..blocks.graph.blocks import LiveBlocks
 from ..blocks.graph.leak_rows import LeakRow, rows_of, with_guesses
-from ..blocks.graph.leaks import Leaks, find_leaks
 from ..blocks.graph.pointer_facts import StaleRow, stale_rows
-from ..blocks.graph.refs import ALIKE
+from ..blocks.graph.pointers_to import ALIKE
+from ..blocks.graph.unreached import Leaks, find_leaks
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import ENCODINGS, MAY_BE, STRENGTHS
-from ..present.screens.refs import STALE_WORDS
-from ..present.screens.types import GUESS, may_be
-from ..present.shared_text.text import Column, Style, column_table, count, cut, left_out, next_lines
+from ..present.screens.pointer_lines import STALE_WORDS
+from ..present.screens.type_lines import GUESS, may_be
+from ..present.shared_text.lines_and_tables import Column, Style, column_table, count, cut, left_out, next_lines
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap

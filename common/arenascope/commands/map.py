@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Annotated, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
-from ..analysis.pins import TypeRow
-from ..analysis.trim import total
+from ..analysis.pinning_blocks import TypeRow
+from ..analysis.trim_prediction import total
 from ..base.errors import UsageError
 from ..base.model import Heap
 from ..base.printable import PLAIN
@@ -19,9 +19,8 @@ from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, pag
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import BlocksOfType, Index, Written
 from ..present.pages.fill_page import page
-from ..present.screens.types import name_of
-from ..present.shared_text.findings import sentences as sentences_of
-from ..present.shared_text.text import (
+from ..present.screens.type_lines import name_of
+from ..present.shared_text.lines_and_tables import (
     AT_LEAST,
     AT_MOST,
     NO_HEAP,
@@ -35,6 +34,7 @@ from ..present.shared_text.text import (
     left_out,
     table,
 )
+from ..present.shared_text.problem_sentences import sentences as sentences_of
 from ..session.resident import problems_of
 from ..session.session import Session
 from ..sources.target import Target

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.report import MALLOC, USES, Extent, Mapped, mapped, part_sums
-from ..analysis.trim import total
+from ..analysis.resident_parts import MALLOC, USES, Extent, Mapped, mapped, part_sums
+from ..analysis.trim_prediction import total
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import Index
-from ..present.shared_text.text import Column, Style, column_table, count, next_lines
+from ..present.shared_text.lines_and_tables import Column, Style, column_table, count, next_lines
 from ..session.resident import heap_pages, mmapped_extents, problems_of
 from ..session.session import Session
 from ..sources.target import MappingUse

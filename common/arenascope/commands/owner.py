@@ -10,9 +10,9 @@ from ..blocks.graph.pointer_facts import RefDetails
 from ..blocks.python_objects import python_way
 from ..present.json_documents.record import Document
 from ..present.json_documents.shared_records import OwnerRecord
-from ..present.screens.owners import whose
-from ..present.screens.refs import GoalPlace, GoalRecord, PointerRecord, RefsScreen, nowhere, owner_lines
-from ..present.shared_text.text import unmarked
+from ..present.screens.owner_lines import whose
+from ..present.screens.pointer_lines import GoalPlace, GoalRecord, PointerRecord, RefsScreen, nowhere, owner_lines
+from ..present.shared_text.lines_and_tables import unmarked
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, always, argument, command

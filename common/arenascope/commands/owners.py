@@ -10,18 +10,18 @@ from ..base.model import Statement
 from ..base.whole_file import write_whole
 from ..blocks.declared.matching_objects import matching_objects
 from ..blocks.graph.holders import HolderNode, Paths, costs_by_type, grown, kinds_of_all
-from ..blocks.graph.leaks import types_of
-from ..blocks.graph.owners import blocks_by_owner, only_with
+from ..blocks.graph.main_holders import blocks_by_owner, only_with
 from ..blocks.graph.returns import owned
+from ..blocks.graph.unreached import types_of
 from ..present.json_documents.record import Document, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import Written
 from ..present.pages.fill_page import filled, title_of
 from ..present.pprof import Sample, ValueType, profile
-from ..present.screens.owners import OwnerRow, OwnersScreen, lines, lines_by_type, summary
-from ..present.screens.types import name_of
+from ..present.screens.owner_lines import OwnerRow, OwnersScreen, lines, lines_by_type, summary
+from ..present.screens.type_lines import name_of
 from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
-from ..present.shared_text.findings import sentences
-from ..present.shared_text.text import NO_HEAP, UNKNOWN
+from ..present.shared_text.lines_and_tables import NO_HEAP, UNKNOWN
+from ..present.shared_text.problem_sentences import sentences
 from ..session.resident import pages_of, problems_of
 from ..session.session import Session
 from .framework.arguments import RULES

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.pins import BlocksOfKind, Gain, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
-from ..analysis.trim import TrimRules, total, until_locked
+from ..analysis.pinning_blocks import BlocksOfKind, Gain, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
+from ..analysis.trim_prediction import TrimRules, total, until_locked
 from ..base.meter import metered
 from ..base.model import ArenaHeader, Statement
 from ..base.printable import first_few
 from ..blocks.types_of_image import in_memory, types_of
 from ..engine import need_engine
-from ..glibc.params import default_max_fast
+from ..glibc.malloc_par import default_max_fast
 from ..glibc.tcache import tcache_index
 from ..present.json_documents.record import (
     Address,
@@ -24,8 +24,8 @@ from ..present.json_documents.record import (
     statement_record,
 )
 from ..present.json_documents.shared_records import HELD_MOST, WRITTEN, BlocksOfType, HolderOfMost, Index, OwnerRecord
-from ..present.screens.types import name_of
-from ..present.shared_text.text import Style, count, left_out, next_lines, table
+from ..present.screens.type_lines import name_of
+from ..present.shared_text.lines_and_tables import Style, count, left_out, next_lines, table
 from ..session.resident import problems_of, resident_bytes, thresholds_of, trim_rules
 from ..session.session import Session
 from ..sources.target import text_of
@@ -35,7 +35,7 @@ from .types import OWNERS, find_held, typed
 
 if TYPE_CHECKING:
     from ..blocks.types_of_image import TypeFigures
-    from ..present.screens.owners import HeldBy, HeldMost
+    from ..present.screens.owner_lines import HeldBy, HeldMost
 
 BY_ITSELF = 256 << 20
 """Up to this size of heaps, types are examined without --types."""

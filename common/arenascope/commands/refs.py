@@ -8,7 +8,7 @@ from ..blocks.graph.asked_address import asked_for
 from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
 from ..present.json_documents.record import Document
-from ..present.screens.refs import GoalPlace, GoalRecord, PointerRecord, RefsScreen, nowhere, pointers
+from ..present.screens.pointer_lines import GoalPlace, GoalRecord, PointerRecord, RefsScreen, nowhere, pointers
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command

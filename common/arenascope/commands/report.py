@@ -9,14 +9,14 @@ from array import array
 from functools import partial
 from typing import Annotated, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis import report as figures
+from ..analysis import resident_parts as figures
 from ..analysis.advice import LOOKS, Advice, find_advice
 from ..analysis.causes import WORTH, Facts, address_space, find_causes, judge
-from ..analysis.diff import JsonObject
-from ..analysis.pins import LiveBlockKinds, TypeRow
-from ..analysis.report import PARTS
-from ..analysis.trend import Grown, grown_types, growth, what_they_show
-from ..analysis.trim import Trim
+from ..analysis.compare_snapshots import JsonObject
+from ..analysis.growth import Grown, grown_types, growth, what_they_show
+from ..analysis.pinning_blocks import LiveBlockKinds, TypeRow
+from ..analysis.resident_parts import PARTS
+from ..analysis.trim_prediction import Trim
 from ..base import optional_libraries
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
@@ -29,13 +29,13 @@ from ..blocks.graph.blocks import OwnerPages
 from ..blocks.graph.edges import Lumps, build
 from ..blocks.graph.leads import Owner
 from ..blocks.graph.leak_rows import rows_of, with_guesses
-from ..blocks.graph.leaks import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks
-from ..blocks.graph.owners import JOINTLY, UNREACHED, OtherHolders, find_owners
-from ..blocks.graph.refs import ImageSearch
+from ..blocks.graph.main_holders import JOINTLY, UNREACHED, OtherHolders, find_owners
+from ..blocks.graph.pointers_to import ImageSearch
 from ..blocks.graph.returns import owned, returns
+from ..blocks.graph.unreached import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks
 from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, types_of
 from ..engine import chosen, describe, is_there, places_of
-from ..glibc.params import arena_limit
+from ..glibc.malloc_par import arena_limit
 from ..glibc.release_table import alike
 from ..present import glossary
 from ..present.json_documents.record import (
@@ -50,17 +50,17 @@ from ..present.json_documents.record import (
 from ..present.json_documents.shared_records import ALLOCATORS, HOLDS_BACK, BlocksOfType, OtherAllocator, Written
 from ..present.json_documents.snapshot_file import read
 from ..present.pages.fill_page import filled, packed, title_of
-from ..present.screens import report as screen
+from ..present.screens import report_lines as screen
 from ..present.screens.advice_sentences import AdviceText, words
-from ..present.screens.owners import NO_SUM, LiveBlockSums, sums_of, together, whose
-from ..present.screens.report import further_apart, growth_sentence
-from ..present.screens.report_findings import FindingRecord, ReportFinding, find_all, worth_saying
-from ..present.screens.report_findings import record as finding_record
-from ..present.screens.types import name_of
+from ..present.screens.finding_lines import FindingRecord, ReportFinding, find_all, worth_saying
+from ..present.screens.finding_lines import record as finding_record
+from ..present.screens.owner_lines import NO_SUM, LiveBlockSums, sums_of, together, whose
+from ..present.screens.report_lines import further_apart, growth_sentence
+from ..present.screens.type_lines import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.shared_text.debug_info import unnamed_variables
-from ..present.shared_text.findings import sentence, sentences
-from ..present.shared_text.text import NO_HEAP, Style, duration, unmarked_names
+from ..present.shared_text.lines_and_tables import NO_HEAP, Style, duration, unmarked_names
+from ..present.shared_text.problem_sentences import sentence, sentences
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
 from ..session.session import Session
 from .containers import ContainerRecord, live_bytes, missing_containers, note_text

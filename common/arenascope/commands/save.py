@@ -14,15 +14,15 @@ from ..base.errors import ArenascopeError, MemoryReadError, UsageError
 from ..base.model import ArenaHeader, Bin, ChunkRun, Gap, Range, Statement, ThreadCache
 from ..base.whole_file import nameless_file
 from ..glibc.arena import LEAST_PAGE
-from ..glibc.bins import NBINS
-from ..glibc.chunk import PREV_INUSE, SIZE_BITS, masked, reveal
-from ..glibc.find.which_allocator import places_of_modules
-from ..glibc.mmapped import read_mmapped
-from ..glibc.params import MAX_FAST, PERTURB
+from ..glibc.find.other_allocators import places_of_modules
+from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS, masked, reveal
+from ..glibc.malloc_par import MAX_FAST, PERTURB
+from ..glibc.mmapped_chunks import read_mmapped
+from ..glibc.regular_bins import NBINS
 from ..glibc.tcache import read_tcache
 from ..present.json_documents.record import Document, Size
+from ..present.shared_text.lines_and_tables import next_lines
 from ..present.shared_text.progress_bar import Progress
-from ..present.shared_text.text import next_lines
 from ..session.session import Session
 from ..sources.core.core_image import CoreImage
 from ..sources.core.core_in_memory import NoRoomInMemory

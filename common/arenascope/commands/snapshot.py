@@ -7,15 +7,15 @@ import time
 from contextlib import suppress
 from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 
-from ..analysis.diff import JsonObject
+from ..analysis.compare_snapshots import JsonObject
 from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
 from ..base.model import Statement
 from ..blocks.declared.once_per_image import containers_of
 from ..present.json_documents.record import Document, Size
 from ..present.json_documents.snapshot_file import read, write
-from ..present.shared_text.findings import sentences
-from ..present.shared_text.text import count, duration
+from ..present.shared_text.lines_and_tables import count, duration
+from ..present.shared_text.problem_sentences import sentences
 from ..session.resident import problems_of
 from ..session.session import Session, likely_chunks
 from ..sources.live.process import ProcessImage

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Annotated, Iterator, Optional, Sequence
 
-from ..analysis import trend as courses
-from ..analysis.diff import CONTAINER, FIGURES, JsonObject, allocators_of
-from ..analysis.report import FREE, LIVE
-from ..analysis.trend import COURSES
+from ..analysis import growth as courses
+from ..analysis.compare_snapshots import CONTAINER, FIGURES, JsonObject, allocators_of
+from ..analysis.growth import COURSES
+from ..analysis.resident_parts import FREE, LIVE
 from ..base.about import PROGRAM
 from ..base.class_names import type_words
 from ..base.errors import UsageError
@@ -18,10 +18,10 @@ from ..present.json_documents.record import JUDGEMENT, Document, Record, Size, S
 from ..present.json_documents.shared_records import OWNER_KINDS
 from ..present.json_documents.snapshot_file import read_all
 from ..present.pages.fill_page import filled
-from ..present.screens import report as growth
+from ..present.screens import report_lines as growth
 from ..present.screens.verdict import outside_malloc_lines
-from ..present.shared_text.findings import sentences
-from ..present.shared_text.text import Style, count, next_lines, signed, table
+from ..present.shared_text.lines_and_tables import Style, count, next_lines, signed, table
+from ..present.shared_text.problem_sentences import sentences
 from .framework.command import Answer, Context, argument, command, parse_size
 
 

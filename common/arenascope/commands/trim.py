@@ -6,7 +6,7 @@ import time
 from typing import AbstractSet, Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.causes import WORTH, trim_seconds
-from ..analysis.trim import Trim, reasons, total
+from ..analysis.trim_prediction import Trim, reasons, total
 from ..base.argv import pid_in
 from ..base.errors import RefusedError, UsageError
 from ..base.model import Applied, Range, Statement
@@ -24,8 +24,8 @@ from ..present.json_documents.record import (
     statement_record,
 )
 from ..present.json_documents.shared_records import ArenaIndex
-from ..present.shared_text.findings import sentence
-from ..present.shared_text.text import AT_LEAST, Style, count, duration, number, table
+from ..present.shared_text.lines_and_tables import AT_LEAST, Style, count, duration, number, table
+from ..present.shared_text.problem_sentences import sentence
 from ..session.resident import RUN_ON, code_of, find_means, problems_of, replaced, trims
 from ..session.session import Session, likely_chunks
 from ..sources.live.procfiles import is_zombie, name_of, seccomp_modes, status_number

@@ -18,8 +18,8 @@ from typing import (
     Union,
 )
 
-from ..analysis.pins import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
-from ..analysis.trim import total
+from ..analysis.pinning_blocks import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
+from ..analysis.trim_prediction import total
 from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
 from ..base.errors import NoTypeError, UsageError
@@ -34,10 +34,10 @@ from ..blocks.declared.type_values import Column, Split, TypeValues, objects_of,
 from ..blocks.types_of_image import types_of, types_of_matching, with_guesses
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import HELD_MOST, HOLDS_BACK, MAY_BE, BlocksOfType, HolderOfMost
-from ..present.screens.owners import HolderNames
-from ..present.screens.types import GUESS, is_called, lines, name_of, note_text
+from ..present.screens.owner_lines import HolderNames
+from ..present.screens.type_lines import GUESS, is_called, lines, name_of, note_text
 from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information
-from ..present.shared_text.text import CUT, Style, count, cut, next_lines, share, table, word
+from ..present.shared_text.lines_and_tables import CUT, Style, count, cut, next_lines, share, table, word
 from ..session.resident import parts_differ, problems_of
 from ..session.session import Session
 from ..sources.types_by_engine import TypesByEngine
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from ..blocks.declared.conditions import Condition
     from ..blocks.declared.type_values import Called, Key
     from ..blocks.declared.values import Values
-    from ..present.screens.owners import HeldMost
+    from ..present.screens.owner_lines import HeldMost
     from ..sources.debug_info_types import TypeSource
     from ..sources.target import Target
     from .framework.live_copy import CopiedImage

@@ -11,7 +11,7 @@ from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
 from ..base.model import REPLACED, Allocator, Statement
 from ..glibc.find.main_arena import Located
-from ..glibc.find.which_allocator import find_allocators
+from ..glibc.find.other_allocators import find_allocators
 from ..glibc.process_layout import KINDS, NO_TRAIL, Candidate, CandidateTrail, Layout, LayoutCheck
 from ..glibc.release_table import NEVER, text
 from ..glibc.unknown_release.fitting_layout import prove
@@ -25,8 +25,8 @@ from ..present.json_documents.shared_records import (
     share_record,
 )
 from ..present.shared_text.debug_info import missing_line, without_debug_information
-from ..present.shared_text.findings import Wording, sentence, worded
-from ..present.shared_text.text import Style, count
+from ..present.shared_text.lines_and_tables import Style, count
+from ..present.shared_text.problem_sentences import Wording, sentence, worded
 from ..session.resident import problems_of, share_of, unknown_release
 from ..session.session import Session
 from .arenas import allocators_lines

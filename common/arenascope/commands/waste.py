@@ -9,9 +9,9 @@ from ..base.model import WASTE_REASONS, Statement
 from ..base.printable import quoted
 from ..blocks.declared.once_per_image import declared_in, waste_in
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
-from ..present.screens.types import GUESS
-from ..present.screens.waste import ADVICE, WHY, advice, advice_text, sentence
-from ..present.shared_text.text import Column, Style, column_table, cut, folded, next_lines
+from ..present.screens.type_lines import GUESS
+from ..present.screens.waste_lines import ADVICE, WHY, advice, advice_text, sentence
+from ..present.shared_text.lines_and_tables import Column, Style, column_table, cut, folded, next_lines
 from ..sources.elf.address_names import programs_of
 from .containers import live_bytes, note_text, rows_by_path
 from .framework.arguments import RULES
@@ -20,7 +20,7 @@ from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argu
 if TYPE_CHECKING:
     from ..base.printable import UserData
     from ..blocks.declared.waste_rows import EqualBlocks, WasteRow
-    from ..blocks.graph.refs import ImageSearch
+    from ..blocks.graph.pointers_to import ImageSearch
     from ..session.session import Session
 
 

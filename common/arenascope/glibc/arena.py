@@ -12,7 +12,7 @@ from ..base.errors import MemoryReadError
 from ..base.model import Arena, ArenaHeader, Bin, Finding, Heap, Params, Statement, Tally, ThreadCache, cannot_read
 from ..sources.memory import Memory
 from ..sources.target import Region
-from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, masked
+from .malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, masked
 from .process_layout import Layout
 
 BLOCK = 1 << 20

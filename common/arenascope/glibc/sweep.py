@@ -30,7 +30,7 @@ from ..base.errors import MemoryReadError
 from ..base.model import ArenaHeader, Bin, ChunkRun, Ends, Finding, Gap, Heap, Piece, Statement
 from ..sources.memory import Memory
 from ..sources.target import Span
-from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
+from .malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
 from .process_layout import Layout
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ..base.errors import MemoryReadError
 from ..base.model import Finding, Lists, Statement, cannot_read
 from ..engine import FollowedList, ListStart
 from ..sources.memory import Memory
-from .chunk import ChunkSizes, OneWay, masked
+from .malloc_chunk import ChunkSizes, OneWay, masked
 from .process_layout import Layout, TcacheLayout
 
 SMALL_BINS = 64

@@ -8,7 +8,7 @@ import textwrap
 from functools import lru_cache
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from .shared_text.text import HELP_WIDTH
+from .shared_text.lines_and_tables import HELP_WIDTH
 
 TOPIC = "words"
 """The word after `help` that shows all of them."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 from typing import Iterable, NamedTuple, Optional, Sequence
 
-from ..analysis.trim import advised
+from ..analysis.trim_prediction import advised
 from ..base.errors import ArenascopeError, MemoryReadError
 from ..base.model import ArenaHeader, Finding, Range, Tally
-from ..glibc import params
+from ..glibc import malloc_par as params
 from ..glibc.arena import has_heap, is_closed, walk_ring
-from ..glibc.bins import first_chunks
 from ..glibc.find.libc_file import LIBC_NAME
-from ..glibc.find.which_allocator import find_allocators
+from ..glibc.find.other_allocators import find_allocators
 from ..glibc.process_layout import Layout
+from ..glibc.regular_bins import first_chunks
 from ..sources.elf.address_names import programs_of
 from ..sources.elf.elf_file import module_build_id
 from ..sources.live.live_target import ProcessTarget

@@ -7,9 +7,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis.pins import Thresholds
-from ..analysis.report import ArenaResident, Extent, ResidentPicture, arena_resident, covered, picture
-from ..analysis.trim import (
+from ..analysis.pinning_blocks import Thresholds
+from ..analysis.resident_parts import ArenaResident, Extent, ResidentPicture, arena_resident, covered, picture
+from ..analysis.trim_prediction import (
     ArenaTrim,
     ArenaUsage,
     Residents,
@@ -34,11 +34,13 @@ from ..base.model import (
     Tally,
 )
 from ..engine import is_there
-from ..glibc import bins, mmapped, release_table
+from ..glibc import mmapped_chunks as mmapped
+from ..glibc import regular_bins as bins
+from ..glibc import release_table
 from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
 from ..glibc.find.libc_file import current_brk
 from ..glibc.find.main_arena import Located
-from ..glibc.find.which_allocator import maker_of
+from ..glibc.find.other_allocators import maker_of
 from ..sources.target import MappingUse, PageUse, Region, Residency, Runs, Span, Target
 from .session import Session
 

@@ -9,7 +9,7 @@ from array import array
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Iterator, Literal, Mapping, Optional, Sequence
 
-from ..analysis.trim import ArenaUsage, arena_usage
+from ..analysis.trim_prediction import ArenaUsage, arena_usage
 from ..base.errors import NoEngineError
 from ..base.meter import MakeMeter, unseen
 from ..base.model import (
@@ -28,11 +28,15 @@ from ..base.model import (
 )
 from ..base.printable import one_line
 from ..engine import EngineImage, FollowedList, FollowedLists, ListStart
-from ..glibc import arena, bins, mmapped, params, tcache
+from ..glibc import arena, tcache
+from ..glibc import malloc_par as params
+from ..glibc import mmapped_chunks as mmapped
+from ..glibc import regular_bins as bins
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
-from ..glibc.chunk import masked
-from ..glibc.find import thread_pointers, threads
+from ..glibc.find import arenas_of_threads as threads
+from ..glibc.find import thread_pointers
 from ..glibc.find.main_arena import Located, is_untouched, locate
+from ..glibc.malloc_chunk import masked
 from ..glibc.process_layout import NO_TRAIL, Layout
 from ..glibc.sweep import Sweep, find_chain, listed_chunks
 from ..glibc.unknown_release.fitting_layout import settle, settle_release, with_tcache_seen
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
     from ..blocks.declared.named_blocks import NamedBlocks
     from ..blocks.declared.values import Values
     from ..blocks.graph.blocks import LiveBlocks
-    from ..blocks.graph.refs import ImageSearch
+    from ..blocks.graph.pointers_to import ImageSearch
     from ..blocks.python_objects import PythonObjects
     from ..blocks.recognise.module_memory import LoadedModules
     from ..blocks.types_of_image import TypeFigures

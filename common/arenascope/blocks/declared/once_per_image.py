@@ -15,7 +15,7 @@ from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.target import Span, text_of
 from ..graph.blocks import live_blocks
-from ..graph.refs import ImageSearch, root_pointers
+from ..graph.pointers_to import ImageSearch, root_pointers
 from ..graph.roots import find_roots
 from ..python_objects import python_containers, python_waste
 from ..recognise.module_memory import LoadedModules, ground_of

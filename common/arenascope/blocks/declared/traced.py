@@ -8,7 +8,7 @@ from ...base.meter import Meter
 from ...base.model import CONTAINER_FORMS
 from ...engine import NOTHING, EngineTypes, ObjectReading, TracedBlocks, TypesAnswer, TypesQuestion
 from ...sources.types_by_engine import read_facts, read_field
-from ..graph.refs import ImageSearch
+from ..graph.pointers_to import ImageSearch
 from ..recognise.module_memory import LoadedModules
 from .container_rows import ContainerRow, Elements
 from .contents import Nature, Text

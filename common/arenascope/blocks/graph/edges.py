@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 from ...engine import Buffer, EdgeTable, Groups, StaleRows
 from ..recognise.postgres import ContextLinks
 from .blocks import DEEP, FLAGS, STALE, LiveBlocks, is_low_number
-from .refs import ImageSearch, Seed, root_pointers
+from .pointers_to import ImageSearch, Seed, root_pointers
 from .stale_rows import contexts_of, stale_words
 from .stale_words import COUNTS, MAY_HOLD, NO_BLOCK, StaleEdges, StaleWords, number_of, why_text
 

@@ -25,11 +25,11 @@ from .asked_address import Goal
 from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
 from .edges import stale_at
 from .leads import RANKS, Owner
-from .leaks import doubts
-from .owners import UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
+from .main_holders import UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
 from .pointer_strength import is_sure
-from .refs import BLOCK, ImageSearch, Ref, Seed, of_word
+from .pointers_to import BLOCK, ImageSearch, Ref, Seed, of_word
 from .returns import above_all, retained, returns
+from .unreached import doubts
 
 
 class Most(NamedTuple):

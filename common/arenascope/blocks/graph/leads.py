@@ -9,7 +9,7 @@ from collections import Counter
 from itertools import islice
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
-from ...analysis.report import UNNAMED
+from ...analysis.resident_parts import UNNAMED
 from ...sources.elf.unwind import UnwoundFrame
 from ...sources.target import RegionIndex, Span
 from ..declared.claims import is_void_pointer, member_at, without_numbers
@@ -21,7 +21,7 @@ from ..recognise.nginx import Nginx
 from ..recognise.selection import Selection
 from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
 from .edges import Graph
-from .refs import ImageSearch, Seed
+from .pointers_to import ImageSearch, Seed
 from .stale_words import why_text
 
 # Locals of `main` and of the functions that threads start with: they last as long as the program or the thread.

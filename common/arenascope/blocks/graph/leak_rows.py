@@ -6,7 +6,7 @@ from array import array
 from itertools import chain, groupby, islice
 from typing import Iterable, NamedTuple, Optional, Sequence
 
-from ...analysis.pins import SAMPLES
+from ...analysis.pinning_blocks import SAMPLES
 from ...base.model import Kind
 from ...engine import fill
 from ..block_index import WEAK
@@ -14,9 +14,9 @@ from ..declared.fitting_structs import fitting_structs
 from ..declared.named_blocks import ELEMENT
 from .blocks import NOBODY
 from .edges import Lumps
-from .leaks import MOST_TYPED, by_size, types_of
-from .refs import ImageSearch
+from .pointers_to import ImageSearch
 from .returns import returns
+from .unreached import MOST_TYPED, by_size, types_of
 
 FEW_WAYS = 1024
 """Cycles whose members are asked for one by one; others are as one of these with the same types."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...analysis.pins import SAMPLES
+from ...analysis.pinning_blocks import SAMPLES
 from ..declared.claims import member_at, without_numbers
 from ..declared.once_per_image import declared_in
 from .asked_address import Goal
 from .blocks import FLAGS, STALE
 from .edges import Graph, build, stale_at
-from .leaks import mark_without_stale_words, types_of
 from .pointer_strength import is_sure
-from .refs import BLOCK, ImageSearch, Ref, of_word
+from .pointers_to import BLOCK, ImageSearch, Ref, of_word
 from .stale_words import NO_BLOCK, why_text
+from .unreached import mark_without_stale_words, types_of
 
 
 def member_of(type: str, field: str) -> str:

@@ -11,7 +11,7 @@ from itertools import chain
 from ...engine import StrengthGround
 from ..name_all_blocks import catalogue_of
 from .asked_address import Goal
-from .refs import ImageSearch, Ref
+from .pointers_to import ImageSearch, Ref
 
 CODE, ABSENT = 1, 2
 

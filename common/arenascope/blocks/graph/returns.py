@@ -1,7 +1,7 @@
 """What would leave memory with what an owner holds: pages on which nothing else is, once free chunks have joined.
 
 malloc_trim(0) keeps the page in which a free chunk's links lie: what is in use in front of it reaches so much further.
-analysis/pins.py asks what of that is more than goes back now.
+analysis/pinning_blocks.py asks what of that is more than goes back now.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ...session.session import Session
 from ...sources.target import Span, joined
 from .blocks import NOBODY, LiveBlocks, OwnerPages
 from .edges import build, lumps
-from .owners import JOINTLY, UNREACHED, Owners, find_owners
-from .refs import ImageSearch
+from .main_holders import JOINTLY, UNREACHED, Owners, find_owners
+from .pointers_to import ImageSearch
 
 
 class HeldPages(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple
 
 from ...base.model import may_be_shared
 from ...glibc.find.inside_malloc import MAIN
+from ...glibc.find.other_allocators import maker_of
 from ...glibc.find.thread_pointers import AT_BLOCK, CachedStack, Dtv, UsedStack, cached_stacks, read_dtv, used_stacks
-from ...glibc.find.which_allocator import maker_of
 from ...session.session import Session
 from ...sources.elf.elf_file import NT_FPREGSET, NT_VECTORS, NT_X86_XSTATE, OWN
 from ...sources.elf.modules import Modules
@@ -296,7 +296,7 @@ FORMS: Mapping[str, RuntimeForm] = {
     "Zend": RuntimeForm(2 << 20, _of_zend),
     "V8": RuntimeForm(256 << 10, _of_v8),
 }
-"""By the allocator's name: see glibc/find/which_allocator.py."""
+"""By the allocator's name: see glibc/find/other_allocators.py."""
 
 
 def _of_jvm(session: Session, ground: LoadedModules) -> Iterator[Span]:

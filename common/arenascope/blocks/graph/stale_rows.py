@@ -15,11 +15,11 @@ from ..declared.contents import Contents
 from ..declared.named_blocks import BlockName, NamedBlocks
 from ..declared.once_per_image import declared_in
 from ..declared.type_table import DEEPEST, NUMBERS
-from ..recognise.containers import LOCAL, STDIO, STREAM_WORDS, TABLE_WORDS, table_in
+from ..recognise.container_words import LOCAL, STDIO, STREAM_WORDS, TABLE_WORDS, table_in
 from ..recognise.module_memory import fits, ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from .blocks import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, LiveBlocks, edge_to
-from .refs import ImageSearch, Seed, root_pointers
+from .pointers_to import ImageSearch, Seed, root_pointers
 from .roots import Root
 from .stale_words import MAY_HOLD, NEVER_HOLDS, NO_BLOCK, UNUSED, PointerWords, StaleWords
 from .stale_words import PointerWords as Words

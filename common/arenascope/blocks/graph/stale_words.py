@@ -7,7 +7,7 @@ pointers.
 stale_rows.py fills the table with what an image itself tells. Types from debug information are rows of the same table:
 whoever knows the types of blocks calls `declare` once for each type, with the starts of all blocks that are of it, from
 a function in stale_rows.SOURCES. That runs before the heap is looked through. The pointers of roots are known by then
-(refs.py); the graph is not there yet, so that a source reads blocks by itself.
+(pointers_to.py); the graph is not there yet, so that a source reads blocks by itself.
 """
 
 from __future__ import annotations

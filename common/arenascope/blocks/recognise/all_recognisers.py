@@ -22,9 +22,9 @@ from typing import Callable, Collection, Iterator, Mapping, NamedTuple, Optional
 from ...base.meter import Unseen
 from ...base.model import BY_SIZE, Kind
 from ...engine import CONTENTS, EngineImage, fill, places_of
-from ...glibc.chunk import SIZE_BITS
+from ...glibc.malloc_chunk import SIZE_BITS
 from ...sources.target import Span, joined
-from .containers import LIST, PAGES, TREE
+from .container_words import LIST, PAGES, TREE
 from .cplusplus import Classes
 from .glib import Glib
 from .gobject import GObjects

@@ -13,7 +13,7 @@ from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional
 
 from ...base.model import Kind
 from ...engine import Buffer, EngineImage, Operation
-from ...glibc.chunk import SIZE_BITS
+from ...glibc.malloc_chunk import SIZE_BITS
 from ...sources.target import Span, joined
 from .module_memory import MAPPED, PAGE_SLACK, SLACK
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, NoReturn, Optio
 
 from ...base.argv import full_names, with_suggestion
 from ...base.errors import UsageError
-from ...present.shared_text.text import HELP_WIDTH
+from ...present.shared_text.lines_and_tables import HELP_WIDTH
 
 
 class Argument(NamedTuple):

@@ -16,11 +16,11 @@ from ...base.errors import ArenascopeError, RedactedError, TargetError
 from ...base.model import HOLD, Statement
 from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks
-from ...blocks.graph.refs import ImageSearch
+from ...blocks.graph.pointers_to import ImageSearch
 from ...blocks.graph.roots import find_roots
 from ...engine import EngineImage, is_there
-from ...glibc.find.which_allocator import find_allocators
-from ...present.shared_text.text import Style
+from ...glibc.find.other_allocators import find_allocators
+from ...present.shared_text.lines_and_tables import Style
 from ...session.session import Session
 from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.save_image import CoreWriter

@@ -8,7 +8,7 @@ from typing import Callable, Iterator, Mapping, Sequence
 
 from ...base.argv import with_suggestion
 from ...base.errors import UsageError
-from ...present.shared_text.text import HELP_WIDTH
+from ...present.shared_text.lines_and_tables import HELP_WIDTH
 from .arguments import Outline, options_of
 from .command import Command
 

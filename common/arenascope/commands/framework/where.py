@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 
 from ...blocks.declared.matching_objects import Asked, MatchingObjects, asked_condition
 from ...present.json_documents.record import Record, Size
-from ...present.shared_text.text import count
+from ...present.shared_text.lines_and_tables import count
 from .arguments import argument
 from .command import Context
 

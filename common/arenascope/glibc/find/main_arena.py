@@ -31,13 +31,13 @@ from ..arena import (
     wrong_bins,
 )
 from ..find import libc_file
-from ..params import doubt_params, read_params
+from ..malloc_par import doubt_params, read_params
 from ..process_layout import NO_TRAIL, CandidateTrail, Layout, LayoutCheck, Struct, from_table
 from ..unknown_release import fitting_layout
 from ..unknown_release.fitting_layout import candidates
 from ..unknown_release.state import Surroundings
 from .libc_file import Libc
-from .which_allocator import find_allocators
+from .other_allocators import find_allocators
 
 NEAR = 0x4000
 """mp_ precedes main_arena by 0x900 to 0x940 bytes in the builds that were examined."""

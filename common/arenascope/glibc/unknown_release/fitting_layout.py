@@ -26,7 +26,7 @@ from ..arena import (
     walk_ring,
     wrong_bins,
 )
-from ..chunk import masked, reveal
+from ..malloc_chunk import masked, reveal
 from ..process_layout import NO_TRAIL, CandidateTrail, Layout, LayoutCheck, Struct, TcacheLayout, from_table
 from ..release_table import Release
 from ..tcache import LIST_LIMIT, chunk_sizes, damaged_bins, read_if_sized, read_tcache, tcache_sizes, walk_tcache

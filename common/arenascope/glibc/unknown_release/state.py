@@ -30,10 +30,10 @@ from ..arena import (
     next_offset,
     scan,
 )
-from ..bins import fastbin_size
-from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
-from ..params import INTS
+from ..malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
+from ..malloc_par import INTS
 from ..process_layout import Layout, Struct, fastbin_count, from_table
+from ..regular_bins import fastbin_size
 
 WINDOW = 10
 """The number of words examined from next_free on: up to max_system_mem they are 4 so far."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Iterable, Iterator, Mapping, Option
 
 from ...base.model import Statement
 from ...base.printable import one_line
-from ..shared_text.findings import sentence
+from ..shared_text.problem_sentences import sentence
 
 if TYPE_CHECKING:
     from ...glibc.find.main_arena import Located

@@ -18,7 +18,7 @@ import zlib
 from contextlib import suppress
 from typing import Annotated, Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.diff import JsonObject
+from ...analysis.compare_snapshots import JsonObject
 from ...base.argv import is_elf
 from ...base.errors import ArenascopeError, UsageError
 from ...base.whole_file import write_whole

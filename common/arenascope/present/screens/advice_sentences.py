@@ -6,12 +6,12 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Union
 
 from ...analysis.advice import Advice
 from ...analysis.causes import Facts, lost_of, stranded_by, trim_seconds
-from ...analysis.report import MainHolder, PageSharer
+from ...analysis.resident_parts import MainHolder, PageSharer
 from ...base.class_names import type_words
 from ...base.model import Statement, whole
 from ..shared_text.debug_info import symbols_command
-from ..shared_text.text import Style, count, duration, with_verb
-from .types import name_of
+from ..shared_text.lines_and_tables import Style, count, duration, with_verb
+from .type_lines import name_of
 from .verdict import ONLY_FREEING, Figures, Names, Say, lost_blocks, owner_called, places, strander
 
 

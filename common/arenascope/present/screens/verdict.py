@@ -6,11 +6,11 @@ import shutil
 from typing import Callable, Iterator, Mapping, Optional, Sequence, TextIO
 
 from ...analysis.causes import matters
-from ...analysis.report import ANONYMOUS, RESIDENT, SPACE
-from ...analysis.trend import is_outside_malloc
+from ...analysis.growth import is_outside_malloc
+from ...analysis.resident_parts import ANONYMOUS, RESIDENT, SPACE
 from ...base.class_names import type_words
 from ...base.model import Allocator, Statement, whole
-from ..shared_text.text import MARK, count, safe_lines, with_verb
+from ..shared_text.lines_and_tables import MARK, count, safe_lines, with_verb
 
 Say = Callable[[Optional[int]], str]
 """Writes a size for people."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Optional, Sequence
 
-from ...analysis.report import UNNAMED, is_unnamed
+from ...analysis.resident_parts import UNNAMED, is_unnamed
 from ...base.model import Statement
 from ...base.printable import first_few, one_line
 from ...sources.debug_packages import debug_package
 from ...sources.elf.address_names import programs_of
 from ...sources.elf.elf_file import SHT_SYMTAB, module_build_id, proven_files
 from ...sources.source import ImageTarget, unproven_modules
-from .text import Style, count
+from .lines_and_tables import Style, count
 
 if TYPE_CHECKING:
     from ...sources.debug_info_types import TypeSource

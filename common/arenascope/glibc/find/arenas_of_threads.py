@@ -19,7 +19,7 @@ from ...sources.elf.elf_file import PT_TLS, Elf, proven_files, tls_offsets
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, Target, ThreadInfo
 from ..arena import heap_for_ptr, read_arena
-from ..chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
+from ..malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
 from ..process_layout import NO_TRAIL, CandidateTrail, Layout, TcacheLayout, tcache_forms
 from ..tcache import damaged_bins, has_tcache_size, read_if_sized, tcache_sizes
 from ..unknown_release.fitting_layout import leads_to_block, solve

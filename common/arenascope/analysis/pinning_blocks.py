@@ -12,10 +12,10 @@ from collections import Counter
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import ChunkRun, Heap, Kind, Piece, Range
-from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS
 from ..glibc.sweep import Block, free_chunks
 from ..sources.target import Runs, Span
-from .trim import TrimRules, advised, first_whole, systrim, until_locked
+from .trim_prediction import TrimRules, advised, first_whole, systrim, until_locked
 
 TOGETHER = 64
 """How many blocks at a heap's end are remembered, to be freed together."""

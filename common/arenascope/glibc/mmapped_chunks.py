@@ -18,7 +18,7 @@ from ..base.errors import MemoryReadError
 from ..base.model import Heap, MmappedBlock, Tally
 from ..sources.memory import Memory
 from ..sources.target import Region, RegionIndex, Residency
-from .chunk import IS_MMAPPED, SIZE_BITS
+from .malloc_chunk import IS_MMAPPED, SIZE_BITS
 from .process_layout import Layout
 
 MAX_TRIES = 32

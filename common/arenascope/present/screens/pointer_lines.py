@@ -9,13 +9,13 @@ from ...base.model import ROOT_KINDS, STALE, Statement
 from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.holders import INNER, Paths
 from ...blocks.graph.pointer_facts import RefDetails, member_of
-from ...blocks.graph.refs import BLOCK, Names, Ref
+from ...blocks.graph.pointers_to import BLOCK, Names, Ref
 from ...sources.target import Span
 from ..json_documents.record import Address, Record, Size
 from ..json_documents.shared_records import ENCODINGS, STRENGTHS, WRITTEN, ArenaOrNone
-from ..shared_text.findings import sentence
-from ..shared_text.text import Style, count, next_lines, table, with_verb
-from .chunks import STATE_WORDS
+from ..shared_text.lines_and_tables import Style, count, next_lines, table, with_verb
+from ..shared_text.problem_sentences import sentence
+from .chunk_lines import STATE_WORDS
 
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import ChunkRun, Piece, Tally
-from ..glibc.chunk import PREV_INUSE, SIZE_BITS
+from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS
 
 BATCH = 1 << 16
 STATES = ("used", "tcache", "fast", "free")

@@ -1,6 +1,6 @@
 """Finds each block's main holder, and how much of what it holds nobody else leads to.
 
-If a block seems to be nobody's, encoded pointers are followed as well: see leaks.py.
+If a block seems to be nobody's, encoded pointers are followed as well: see unreached.py.
 """
 
 from __future__ import annotations
@@ -13,19 +13,9 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 from ...engine import OwnerRow, Ownership, places_of
 from .blocks import ALIGNED, FLAGS, LOW, NOBODY, STALE
 from .edges import Further, Graph, build, lasting, with_more
-from .leads import (
-    RANKS,
-    Lead,
-    MainHolders,
-    Owner,
-    by_members,
-    leads_of,
-    main_holders,
-    put_in_order,
-    stale_leads,
-)
-from .leaks import pointers_again
-from .refs import ImageSearch
+from .leads import RANKS, Lead, MainHolders, Owner, by_members, leads_of, main_holders, put_in_order, stale_leads
+from .pointers_to import ImageSearch
+from .unreached import pointers_again
 
 GROUPS = (0, 0, 0, 0, 1, 1, 1, 2, 3, 4)
 """The group of each rank. A block is shared only with owners of the same group: those of worse groups do not count."""

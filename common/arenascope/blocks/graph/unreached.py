@@ -14,12 +14,12 @@ from ...session.session import Session
 from ..block_index import WEAK
 from ..declared.once_per_image import declared_kinds
 from ..named_by_holders import of_libstdcxx
-from ..recognise.containers import LEAST_POOL, POOL, is_pool
+from ..recognise.container_words import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
 from .blocks import FLAGS, INSIDE, STALE, LiveBlocks
 from .edges import ROOT, Disguised, Graph, Lumps, SecondLook, build, lasting, lumps, without_unused_room
 from .pointer_strength import strength_of
-from .refs import ALIKE, FAR, RELATIVE, ImageSearch, Seed
+from .pointers_to import ALIKE, FAR, RELATIVE, ImageSearch, Seed
 from .roots import Roots
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2

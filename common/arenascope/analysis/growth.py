@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Statement
-from .diff import CONTAINER, JsonObject, compare, figures_of, held_by_containers, owner_name
-from .report import FREE, LIVE
-from .trim import total
+from .compare_snapshots import CONTAINER, JsonObject, compare, figures_of, held_by_containers, owner_name
+from .resident_parts import FREE, LIVE
+from .trim_prediction import total
 
 NOTABLE = 128 << 10
 """Smaller changes are normal in steady operation."""

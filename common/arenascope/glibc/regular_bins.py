@@ -12,7 +12,7 @@ from ..base.model import ArenaHeader, Bin, Finding, Lists, Range, Statement, can
 from ..engine import FollowedList, FollowedLists, ListStart
 from ..sources.memory import Memory
 from .arena import ArenaReach, Reaches
-from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, ChunkSizes, OneWay
+from .malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, ChunkSizes, OneWay
 from .process_layout import Layout
 
 NBINS = 128

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import AsyncIterator, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ... import engine
-from ...analysis.diff import JsonObject
+from ...analysis.compare_snapshots import JsonObject
 from ...base import background
 from ...base.argv import pid_in
 from ...base.errors import NoEngineError, UsageError

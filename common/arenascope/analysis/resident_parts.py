@@ -8,9 +8,9 @@ from operator import add, le
 from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 from ..base.model import HUGE_PAGES, SHARED_MEMORY, Arena, Range
+from ..glibc.malloc_par import MMAP_THRESHOLD
 from ..sources.target import MappingUse, Region, Span
-from .params import MMAP_THRESHOLD
-from .trim import ArenaTrim, Chunk
+from .trim_prediction import ArenaTrim, Chunk
 
 
 def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
@@ -125,7 +125,7 @@ PARTS = (
     "other",
     "kernel",
 )
-"""The parts in display order; present/screens/report.py has their labels."""
+"""The parts in display order; present/screens/report_lines.py has their labels."""
 RESIDENT, ANONYMOUS, SPACE = "resident", "anonymous", "address-space"
 """What the parts measure: all resident memory; resident anonymous memory (a core with holes in place of absent pages);
 or mapped anonymous memory, resident or not (a core without holes)."""
@@ -330,7 +330,7 @@ def is_unnamed(owner: Optional[str]) -> bool:
 
 
 class Holder(Protocol):
-    """The fields of an owner in blocks/graph/owners.py, which this package does not import."""
+    """The fields of an owner in blocks/graph/main_holders.py, which this package does not import."""
 
     @property
     def kind(self) -> str: ...

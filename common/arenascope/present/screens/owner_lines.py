@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.diff import NAMELESS
-from ...analysis.report import HeldSums, Holder, is_unnamed
+from ...analysis.compare_snapshots import NAMELESS
+from ...analysis.resident_parts import HeldSums, Holder, is_unnamed
 from ...base.class_names import type_words
 from ...base.model import Kind, Statement
 from ...base.printable import UserData
@@ -13,13 +13,13 @@ from ...blocks.block_index import NamedLiveBlocks
 from ...blocks.graph.blocks import OwnerPages
 from ...blocks.graph.holders import Holders, Most, Paths, TypeCost, WrittenPath
 from ...blocks.graph.leads import Owner
-from ...blocks.graph.owners import UNREACHED, Holding, OtherHolders, OwnersBlocks
-from ...blocks.graph.refs import ImageSearch
+from ...blocks.graph.main_holders import UNREACHED, Holding, OtherHolders, OwnersBlocks
+from ...blocks.graph.pointers_to import ImageSearch
 from ...blocks.graph.returns import HeldPages
 from ..json_documents.record import Address, Record, Size
 from ..json_documents.shared_records import WRITTEN, HolderOfMost, OwnerRecord, RootRecord, Written
 from ..shared_text.debug_info import symbols_command
-from ..shared_text.text import (
+from ..shared_text.lines_and_tables import (
     UNKNOWN,
     Column,
     Style,
@@ -35,8 +35,8 @@ from ..shared_text.text import (
     with_verb,
     worth_a_row,
 )
-from .refs import STALE_WORDS, of_thread
-from .types import A_GUESS, name_of
+from .pointer_lines import STALE_WORDS, of_thread
+from .type_lines import A_GUESS, name_of
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
 """NOTHING is shown in place of NOBODY if encoded pointers were not searched for."""

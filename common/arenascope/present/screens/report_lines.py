@@ -7,9 +7,10 @@ from typing import Collection, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.advice import LOOKS, OF_LEAKS, Advice
 from ...analysis.causes import Facts
-from ...analysis.diff import CONTAINER, NAMELESS
-from ...analysis.pins import TypeRow
-from ...analysis.report import (
+from ...analysis.compare_snapshots import CONTAINER, NAMELESS
+from ...analysis.growth import BLOCKS_OF_A_SIZE, Grown, worth_naming
+from ...analysis.pinning_blocks import TypeRow
+from ...analysis.resident_parts import (
     ANONYMOUS,
     FIRST,
     LIVE,
@@ -21,12 +22,11 @@ from ...analysis.report import (
     ResidentPicture,
     is_unnamed,
 )
-from ...analysis.trend import BLOCKS_OF_A_SIZE, Grown, worth_naming
 from ...base.class_names import type_words
 from ...base.model import Statement, whole
 from ...blocks.declared.container_rows import ContainerRow
 from ...blocks.declared.waste_rows import WasteRow
-from ..shared_text.text import (
+from ..shared_text.lines_and_tables import (
     BAR,
     GAP,
     Style,
@@ -40,10 +40,10 @@ from ..shared_text.text import (
     table,
     with_verb,
 )
-from . import report_findings
+from . import finding_lines
 from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL, AdviceText
-from .report_findings import ReportFinding
-from .types import GUESS, name_of
+from .finding_lines import ReportFinding
+from .type_lines import GUESS, name_of
 from .verdict import ELSEWHERE, Pair
 
 LONG_ENOUGH = 60
@@ -281,7 +281,7 @@ class Conclusions(NamedTuple):
 
 def worth_saying(concluded: Conclusions) -> Sequence[ReportFinding]:
     """The findings that the screen begins with."""
-    return report_findings.worth_saying(concluded.found or (), concluded.live)
+    return finding_lines.worth_saying(concluded.found or (), concluded.live)
 
 
 def notes(picture: ResidentPicture, in_a_call: bool) -> Iterator[str]:
@@ -310,8 +310,8 @@ def lines(
     width = min(style.width or WIDTH, WIDTH)
     told = worth_saying(concluded)
     for finding in told:
-        yield from map(style.bold, textwrap.wrap(report_findings.sentence(style, finding, concluded.live), width))
-        for step in report_findings.lines(style, finding):
+        yield from map(style.bold, textwrap.wrap(finding_lines.sentence(style, finding, concluded.live), width))
+        for step in finding_lines.lines(style, finding):
             yield from _item(step, width)
     largest = [] if told else list(_largest_container(style, concluded))
     for said in largest:

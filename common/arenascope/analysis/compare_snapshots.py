@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Allocator
-from .report import OF_ARENAS
+from .resident_parts import OF_ARENAS
 
 JsonObject = Mapping[str, Any]
 """A snapshot's JSON, or a row of it. Its form was checked when the file was read."""

@@ -1,7 +1,7 @@
 """Checks malloc's structures: malloc_state itself, counts without a list, bins, fastbins, thread caches, and chunks.
 
-bins.walk_bins has followed every complete bin. An incomplete one is read again here, slowly and from both ends. The
-findings of the walkers of singly linked lists tell where each breaks.
+regular_bins.walk_bins has followed every complete bin. An incomplete one is read again here, slowly and from both ends.
+The findings of the walkers of singly linked lists tell where each breaks.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from ..base.model import (
 )
 from ..sources.memory import Memory
 from .arena import LEAST_PAGE, ArenaIndexes, ArenaReach
-from .bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
-from .chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
-from .mmapped import counts
-from .params import counts as counts_of
+from .malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS
+from .malloc_par import counts as counts_of
+from .mmapped_chunks import counts
 from .process_layout import Layout
+from .regular_bins import NBINS, UNSORTED, bin_kind, bin_sizes, min_large_size
 from .sweep import find_chain
 
 MUTEX_MAX = 2

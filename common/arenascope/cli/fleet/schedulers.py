@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional, Sequence
 
-from ...analysis.diff import JsonObject
+from ...analysis.compare_snapshots import JsonObject
 from ...base import background
 from ...base.about import INTERRUPTED, STOPPED
 from ...base.errors import ArenascopeError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...base.model import Statement
-from ..shared_text.text import Style, count, share
-from .types import GUESS
+from ..shared_text.lines_and_tables import Style, count, share
+from .type_lines import GUESS
 
 if TYPE_CHECKING:
     from ...blocks.declared.waste_rows import WasteRow

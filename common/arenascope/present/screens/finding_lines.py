@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH, Facts
-from ...analysis.report import SPACE, Lost
+from ...analysis.resident_parts import SPACE, Lost
 from ...base.class_names import type_words, with_short_names
 from ...base.model import FINDING_REASONS, Statement
 from ...blocks.declared.waste_rows import WasteRow
 from ..json_documents.record import Address, Record, Size, StatementRecord, statement_record
-from ..shared_text.text import Style, count, share
-from .types import GUESS
-from .waste import ADVICE as OF_WASTE
-from .waste import advice as advice_on_waste
-from .waste import sentence as waste_sentence
+from ..shared_text.lines_and_tables import Style, count, share
+from .type_lines import GUESS
+from .waste_lines import ADVICE as OF_WASTE
+from .waste_lines import advice as advice_on_waste
+from .waste_lines import sentence as waste_sentence
 
 OF_LIVE, OF_HEAP = 20, 4
 """A finding is told from such a part of the live bytes on; pinned free memory from such a part of the heap."""

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from statistics import median_low
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
 
-from ...analysis.diff import JsonObject
-from ...analysis.report import FREE, LIVE
+from ...analysis.compare_snapshots import JsonObject
+from ...analysis.resident_parts import FREE, LIVE
 from ...base import optional_libraries
 from ...base.argv import ELF, is_url, with_suggestion
 from ...base.errors import ArenascopeError, UsageError
@@ -22,7 +22,7 @@ from ...base.whole_file import write_whole
 from ...commands.framework.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import argument, help_in, outline_of, seconds
 from ...present.pages.fill_page import filled
-from ...present.shared_text.text import count
+from ...present.shared_text.lines_and_tables import count
 from ...sources.core.core_at_url import load_fsspec, store_error_text, store_errors
 from ...sources.core.open_core import FORMATS
 from ..shell import typed_program

@@ -6,9 +6,9 @@ import sys
 from json import dumps
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...analysis.chunks import ChunkSums, ExactSize, SizeClass, total
+from ...analysis.chunk_sums import ChunkSums, ExactSize, SizeClass, total
 from ...base.model import Tally
-from ..shared_text.text import WIDEST_NAME, Style, count, in_use, number, shortened_name, table
+from ..shared_text.lines_and_tables import WIDEST_NAME, Style, count, in_use, number, shortened_name, table
 
 STATE_WORDS = {
     "used": "in use",

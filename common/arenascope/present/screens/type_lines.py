@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Optional, Sequence
 
-from ...analysis.pins import ORDERS, Totals, TypeRow
+from ...analysis.pinning_blocks import ORDERS, Totals, TypeRow
 from ...base.argv import Matches
 from ...base.class_names import named, type_words
 from ...base.model import Kind, Statement
 from ..shared_text.debug_info import without_types_text
-from ..shared_text.text import (
+from ..shared_text.lines_and_tables import (
     UNKNOWN,
     Column,
     Style,

@@ -6,13 +6,15 @@ import struct
 from typing import Mapping, NamedTuple, Optional
 
 from ..base.model import ArenaHeader, Params, Statement, Tally
-from ..glibc import release_table
 from ..sources.memory import Memory
 from ..sources.target import Target
+from . import release_table
 from .process_layout import Layout
 from .release_table import Behaviour
 
 INTS = {field.name for field in release_table.MALLOC_PAR if field.kind == "int"}
+MMAP_THRESHOLD = TRIM_THRESHOLD = TOP_PAD = 128 << 10
+"""DEFAULT_MMAP_THRESHOLD, DEFAULT_TRIM_THRESHOLD, and malloc-machine.h's DEFAULT_TOP_PAD."""
 
 
 def read_params(memory: Memory, layout: Layout, address: int) -> Params:

@@ -27,7 +27,7 @@ from .roots import Root, Roots, RootWord
 
 if TYPE_CHECKING:
     from .edges import Graph, SecondLook
-    from .owners import BlockHolders, Owners
+    from .main_holders import BlockHolders, Owners
     from .returns import HeldPages
     from .stale_rows import Contexts
     from .stale_words import StaleWords

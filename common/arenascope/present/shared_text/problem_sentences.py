@@ -16,7 +16,7 @@ from ...base.model import (
     Statement,
     allows_more,
 )
-from .text import Style, count
+from .lines_and_tables import Style, count
 
 LISTS = {
     "bin": ("bin {bin}", "chunk", "chunk of size"),
@@ -364,7 +364,7 @@ SENTENCES: Wording = {
     "in-break": IN_NONE + "it is in the break's mapping, where no arena of this libc has it",
     "in-mapping": _in_mapping,
 }
-"""Sentences by id. Those for findings in memory are in findings.py; what a core lacks is text already."""
+"""Sentences by id. What a core lacks is text already."""
 
 
 def sentence(said: Statement) -> str:
