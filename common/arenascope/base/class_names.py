@@ -4,7 +4,7 @@ hold."""
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Sequence
 
 INLINE = ("std::__1::", "std::__cxx11::", "std::__ndk1::", "std::__2::")
 """Inline namespaces, which people omit."""
@@ -37,6 +37,21 @@ LIBRARIES_BODIES = re.compile(
 )
 """Bodies that are recognised by containers' words (named_by_holders.py). Any other body is known only by what points to
 it."""
+
+
+class ControlBlock(NamedTuple):
+    """What shared_ptr counts its owners in, by its class."""
+
+    template: str
+    arguments: Sequence[str]
+
+
+def control_block(demangled: str) -> Optional[ControlBlock]:
+    """None for other classes."""
+    for each in INLINE:
+        demangled = demangled.replace(each, "std::")
+    template, arguments = _split(demangled) or (demangled, [])
+    return ControlBlock(template, arguments) if template in CONTROLS and arguments else None
 
 
 class NamedClass(NamedTuple):

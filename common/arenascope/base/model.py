@@ -426,6 +426,7 @@ STALE = (
     "not-a-pointer",
     "low-number",
     "free-slot",
+    "destroyed",
 )
 """Reasons why a word that leads to a block is no pointer that holds it: see blocks/graph/stale_words.py."""
 

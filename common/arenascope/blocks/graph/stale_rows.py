@@ -19,6 +19,7 @@ from ..recognise.container_words import LOCAL, STDIO, STREAM_WORDS, TABLE_WORDS,
 from ..recognise.module_memory import fits, ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from .blocks import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, LiveBlocks, edge_to
+from .destroyed_objects import destroyed_objects
 from .pointers_to import ImageSearch, Seed, root_pointers
 from .roots import Root
 from .stale_words import MAY_HOLD, NEVER_HOLDS, NO_BLOCK, UNUSED, PointerWords, StaleWords
@@ -565,6 +566,14 @@ def _declared(search: ImageSearch, table: StaleWords) -> None:
         declare(named, table, search.session.memory)
 
 
+def _destroyed(search: ImageSearch, table: StaleWords) -> None:
+    """What is left of objects whose owners are gone, while weak pointers keep their memory."""
+    word, starts = search.session.memory.pointer_size, search.blocks.starts
+    counts = Words("destroyed", word, (0,), beyond="destroyed", beyond_sure=NEVER_HOLDS)
+    for numbers, front in destroyed_objects(search, declared_in(search)):
+        table.declare(array("Q", (starts[each] for each in numbers)), counts, front)
+
+
 SOURCES: Sequence[Callable[[ImageSearch, StaleWords], None]] = (
     _streams,
     _popped,
@@ -573,5 +582,6 @@ SOURCES: Sequence[Callable[[ImageSearch, StaleWords], None]] = (
     _numbers_in_variables,
     _free_slots,
     _declared,
+    _destroyed,
 )
 """Who tells of an image, in this order."""

@@ -35,6 +35,7 @@ STALE_WORDS: Mapping[str, str] = {
     "not-a-pointer": "no pointer by its declared type",
     "low-number": "perhaps a number: its heap lies below 4 GiB",
     "free-slot": "in an empty place of a hash table",
+    "destroyed": "in an object that is destroyed",
 }
 """Words for each kind of stale word: see STALE in base/model.py."""
 
