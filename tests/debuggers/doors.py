@@ -5,10 +5,8 @@ To add one, write a class and put it into DOORS: every test that is checked agai
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
@@ -21,6 +19,7 @@ from looks import (
     TIMEOUT,
     Asked,
     Core,
+    Debugger,
     Door,
     Finished,
     Image,
@@ -29,13 +28,13 @@ from looks import (
     each_core,
     give_up,
     indexes,
-    read_results,
     run,
     seeing,
     stripped,
 )
 from platforms import HOST, libc_of
 from shell_door import SHELL
+from terminal import Terminal
 
 __all__ = [
     "ARENA_PY",
@@ -48,6 +47,7 @@ __all__ = [
     "Door",
     "Finished",
     "Gdb",
+    "GdbTerminal",
     "Image",
     "Live",
     "Outcome",
@@ -59,17 +59,14 @@ ARENA_PY = ROOT / "gdb" / "arena.py"
 LOAD = ("-ex", f"source {ARENA_PY}")
 
 
-class Gdb:
-    """GDB in batch mode, without the user's own settings and without the network."""
-
+class Gdb(Debugger):
     name = "gdb"
     own_words: Mapping[str, Sequence[str]] = {}
+    load = LOAD
+    driver = ("-x", str(HERE / "drive_gdb.py"))
 
     def available(self) -> Optional[str]:
         return _why_not_gdb()
-
-    def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
-        return self.run_each([(image, commands)], symbols)[0]
 
     def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
         arguments = self.look_at(asked[0][0], symbols)
@@ -92,23 +89,10 @@ class Gdb:
             return [*first, "-p", str(image.pid), *([] if symbols else [str(program)])]
         return [*first, str(program), str(image.path)]
 
-    def drive(
-        self,
-        arguments: Sequence[str],
-        steps: Sequence[dict[str, Any]],
-        load: Sequence[str] = LOAD,
-        variables: Optional[dict[str, str]] = None,
-        **how: Any,
-    ) -> list[Outcome]:
-        """The steps of drive_gdb.py, in one GDB that has arenascope loaded."""
-        with tempfile.TemporaryDirectory(prefix="arenascope-gdb-") as folder:
-            results = Path(folder) / "results"
-            task = {"ARENASCOPE_STEPS": json.dumps(list(steps)), "ARENASCOPE_RESULTS": str(results)}
-            arguments = [*arguments, *load, "-x", str(HERE / "drive_gdb.py")]
-            finished = self.start(arguments, variables={**task, **(variables or {})}, **how)
-            outcomes = read_results(results, steps, finished)
-            skip_where_calls_fail(" ".join(each.error or "" for each in outcomes))
-            return outcomes
+    def drive(self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], **how: Any) -> list[Outcome]:
+        outcomes = super().drive(arguments, steps, **how)
+        skip_where_calls_fail(" ".join(each.error or "" for each in outcomes))
+        return outcomes
 
     def start(
         self,
@@ -197,3 +181,33 @@ def _why_not_gdb() -> Optional[str]:
     if GDB.start(["-ex", "python print(6 * 7)"]).stdout.strip() != "42":
         return "this gdb was built without Python"
     return None
+
+
+class GdbTerminal(Terminal):
+    """An interactive GDB that has arenascope loaded."""
+
+    PROMPT = "(gdb) "
+
+    def __init__(self, *arguments: object) -> None:
+        settings = ("-iex", "set width 0", "-iex", "set height 0")
+        super().__init__(["gdb", "-nx", "-q", *settings, *arguments, *LOAD])
+
+    def __enter__(self) -> GdbTerminal:
+        super().__enter__()
+        self.wait_for(self.PROMPT)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.type("detach\nquit\n")
+        self.rest()
+        super().__exit__()
+
+    def ask(self, line: str, until: str = PROMPT) -> str:
+        """What the screen shows from the line that was typed on, up to the next prompt."""
+        self.type(f"{line}\n")
+        return self.wait_for(until)
+
+    def wait_for(self, word: str, seconds: float = 120) -> str:
+        screen = super().wait_for(word, seconds)
+        skip_where_calls_fail(screen)
+        return screen

@@ -37,90 +37,69 @@ def tell(pid, line):
         pipe.write(f"{line}\n")
 
 
-def rounds(door, seconds):
-    """`door` lends `places()`, `stand(address, work)`, `park()`, `let_go()`, `apply()` and `finish()`.
-
-    A handler that stays is not waited for as long as a user would: `seconds`.
-    """
-    sys.modules["arenascope.commands.trim"].STEP_SECONDS = (seconds,)
-    places = list(door.places())
-    random.Random(int(os.environ["ARENASCOPE_SEED"])).shuffle(places)
-    wanted, counts, tried = int(os.environ["ARENASCOPE_ROUNDS"]), {}, 0
-    for turn, (address, work) in enumerate(places):
-        if sum(counts.values()) >= wanted:
-            break
-        tried += 1
-        # this work may not come by there
-        if door.stand(address, work):
-            outcome = interrupt(door, leaves=turn % 2)
-            counts[outcome] = counts.get(outcome, 0) + 1
-    print(json.dumps({"counts": counts, "tried": tried, "of": len(places)}))
+def places():
+    architecture = gdb.selected_frame().architecture()
+    for name in FUNCTIONS:
+        try:
+            start = int(gdb.parse_and_eval(f"(long) &{name}"))
+        except gdb.error:
+            continue  # this release has none of that name, or only copies within others
+        block = gdb.block_for_pc(start)
+        while block.function is None:
+            block = block.superblock
+        yield from ((each["addr"], work_of(name)) for each in architecture.disassemble(start, block.end - 1))
 
 
-def interrupt(door, leaves):
+def stand(address, work):
+    """Whether it came by at this address."""
+    gdb.execute(f"tbreak *{address:#x}", to_string=True)
+    gdb.execute("break reply", to_string=True)
+    tell(gdb.selected_inferior().pid, work)
+    reached = go() == address
+    gdb.execute("delete", to_string=True)
+    # and not where a signal stopped it
+    assert reached or gdb.newest_frame().name() == "reply", gdb.newest_frame().name()
+    return reached
+
+
+def go():
+    gdb.execute("continue", to_string=True)
+    return gdb.newest_frame().pc()
+
+
+def interrupt(leaves):
     """What became of one round: in every second one the handler ends as soon as it runs."""
-    door.park()
+    gdb.execute("tbreak park", to_string=True)
+    gdb.execute("signal SIGUSR1", to_string=True)
     if leaves:
-        door.let_go()
-    error = door.apply()
-    if error is None:
+        gdb.execute("set var go_on = 1", to_string=True)
+    try:
+        gdb.execute(APPLY, to_string=True)
         outcome = "ran out" if leaves else "called on top of malloc"
-    else:
-        outcome = "refused" if " inside malloc" in error else error
-    if not leaves or error is not None:
-        door.let_go()
-    door.finish()
+    except gdb.error as error:
+        outcome = "refused" if " inside malloc" in str(error) else str(error)
+    if outcome != "ran out":
+        gdb.execute("set var go_on = 1", to_string=True)
+    # to the end of the work: a parked handler replies, too
+    gdb.execute("break reply", to_string=True)
+    go()
+    while gdb.newest_frame().older().name() == "park":
+        go()
+    gdb.execute("delete", to_string=True)
     return outcome
 
 
-class GdbRounds:
-    def places(self):
-        architecture = gdb.selected_frame().architecture()
-        for name in FUNCTIONS:
-            try:
-                start = int(gdb.parse_and_eval(f"(long) &{name}"))
-            except gdb.error:
-                continue  # this release has none of that name, or only copies within others
-            block = gdb.block_for_pc(start)
-            while block.function is None:
-                block = block.superblock
-            yield from ((each["addr"], work_of(name)) for each in architecture.disassemble(start, block.end - 1))
-
-    def stand(self, address, work):
-        gdb.execute(f"tbreak *{address:#x}", to_string=True)
-        gdb.execute("break reply", to_string=True)
-        tell(gdb.selected_inferior().pid, work)
-        reached = self._go() == address
-        gdb.execute("delete", to_string=True)
-        # and not where a signal stopped it
-        assert reached or gdb.newest_frame().name() == "reply", gdb.newest_frame().name()
-        return reached
-
-    def park(self):
-        gdb.execute("tbreak park", to_string=True)
-        gdb.execute("signal SIGUSR1", to_string=True)
-
-    def let_go(self):
-        gdb.execute("set var go_on = 1", to_string=True)
-
-    def apply(self):
-        try:
-            gdb.execute(APPLY, to_string=True)
-        except gdb.error as error:
-            return str(error)
-        return None
-
-    def finish(self):
-        """To the end of the work: a parked handler replies, too."""
-        gdb.execute("break reply", to_string=True)
-        self._go()
-        while gdb.newest_frame().older().name() == "park":
-            self._go()
-        gdb.execute("delete", to_string=True)
-
-    def _go(self):
-        gdb.execute("continue", to_string=True)
-        return gdb.newest_frame().pc()
-
-
-rounds(GdbRounds(), 0.02)
+# a handler that stays is not waited for as long as a user would
+sys.modules["arenascope.commands.trim"].STEP_SECONDS = (0.02,)
+every = list(places())
+random.Random(int(os.environ["ARENASCOPE_SEED"])).shuffle(every)
+wanted, counts, tried = int(os.environ["ARENASCOPE_ROUNDS"]), {}, 0
+for turn, (address, work) in enumerate(every):
+    if sum(counts.values()) >= wanted:
+        break
+    tried += 1
+    # this work may not come by there
+    if stand(address, work):
+        outcome = interrupt(leaves=turn % 2)
+        counts[outcome] = counts.get(outcome, 0) + 1
+print(json.dumps({"counts": counts, "tried": tried, "of": len(every)}))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
@@ -16,6 +14,7 @@ from looks import (
     ROOT,
     TIMEOUT,
     Asked,
+    Debugger,
     Finished,
     Image,
     Live,
@@ -23,24 +22,28 @@ from looks import (
     each_core,
     give_up,
     indexes,
-    read_results,
     run,
     seeing,
     stripped,
 )
 from platforms import libc_of
+from terminal import Terminal
 
 LLDB_ARENA_PY = ROOT / "lldb" / "arena.py"
 LLDB_LOAD = ("-o", f"command script import {LLDB_ARENA_PY}")
 BUILD_IDS = Path("/usr/lib/debug/.build-id")
 
 
-class Lldb:
-    """Without the user's own settings and without the network."""
+class Lldb(Debugger):
+    load = LLDB_LOAD
+    driver = ("-o", f"command script import {HERE / 'drive_lldb.py'}")
 
     def __init__(self, version: int) -> None:
         self.version = version
         self.name = f"lldb-{version}"
+        # Debian's package: its own `lldb -P` names a folder that does not exist
+        llvm_14 = {"PYTHONPATH": "/usr/lib/llvm-14/lib/python3.11/dist-packages"}
+        self.variables = llvm_14 if version == 14 else {}
         self.own_words = {"nonsense": ["nonsense", "valid"]}
         if version >= 22:
             self.own_words["nonsense --json"] = ["nonsense", "valid"]
@@ -56,9 +59,6 @@ class Lldb:
 
     def available(self) -> Optional[str]:
         return _why_not(self)
-
-    def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
-        return self.run_each([(image, commands)], symbols)[0]
 
     def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
         if self.version < 17 and len(asked) > 1:
@@ -93,17 +93,6 @@ class Lldb:
             return [*find, "-p", str(image.pid)]
         return [*find, "-c", str(image.path), str(image.program)]
 
-    def drive(
-        self, arguments: Sequence[str], steps: Sequence[dict[str, Any]], load: Sequence[str] = LLDB_LOAD, **how: Any
-    ) -> list[Outcome]:
-        """The steps of drive_lldb.py, in one LLDB that has arenascope loaded."""
-        with tempfile.TemporaryDirectory(prefix="arenascope-lldb-") as folder:
-            results = Path(folder) / "results"
-            variables = {"ARENASCOPE_STEPS": json.dumps(list(steps)), "ARENASCOPE_RESULTS": str(results)}
-            driver = ["-o", f"command script import {HERE / 'drive_lldb.py'}"]
-            finished = self.start([*arguments, *load, *driver], variables=variables, **how)
-            return read_results(results, steps, finished)
-
     def start(
         self,
         arguments: Sequence[str],
@@ -113,10 +102,7 @@ class Lldb:
         hide: Optional[Mapping[Path, Path]] = None,
     ) -> Finished:
         """lldb --batch with these arguments; instead of what `hide` names it sees what is named beside that."""
-        environment = dict(variables or {})
-        if self.version == 14:
-            # Debian's package: its own `lldb -P` names a folder that does not exist
-            environment["PYTHONPATH"] = "/usr/lib/llvm-14/lib/python3.11/dist-packages"
+        environment = {**self.variables, **(variables or {})}
         places = [word for word in arguments if "debug-file-search-paths" in word]
         settings = [
             f"symbols.lldb-index-cache-path {indexes(bool(hide), *places)}",
@@ -125,6 +111,9 @@ class Lldb:
         ]
         first = [word for setting in settings for word in ("-O", f"settings set {setting}")]
         return run(seeing([self.name, "-x", "-b", *first, *arguments], hide), environment, cwd, timeout)
+
+    def at_terminal(self, *arguments: object) -> Terminal:
+        return Terminal([self.name, "-x", *arguments], variables=self.variables)
 
 
 def hidden(image: Image, symbols: bool) -> dict[Path, Path]:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -155,6 +156,44 @@ def run(
     finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
     assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
     return finished
+
+
+def completed(*words: object, status: Optional[int] = 0, **how: Any) -> subprocess.CompletedProcess[str]:
+    """A program's whole run; any status is right where none is named. `how` is subprocess.run's."""
+    how = {"stdin": subprocess.DEVNULL, "timeout": 500, "env": plain_environment(), **how}
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True, **how)
+    assert status is None or done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+class Debugger:
+    """A debugger in batch mode, without the user's own settings and without the network."""
+
+    name: str
+    load: Sequence[str]
+    """The words that load arenascope."""
+    driver: Sequence[str]
+    """The words that run its drive_*.py."""
+    start: Callable[..., Finished]
+
+    def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
+        return self.run_each([(image, commands)], symbols)[0]
+
+    def drive(
+        self,
+        arguments: Sequence[str],
+        steps: Sequence[dict[str, Any]],
+        load: Optional[Sequence[str]] = None,
+        variables: Optional[dict[str, str]] = None,
+        **how: Any,
+    ) -> list[Outcome]:
+        """The steps of the driver, in one debugger that has arenascope loaded."""
+        with tempfile.TemporaryDirectory(prefix="arenascope-steps-") as folder:
+            results = Path(folder) / "results"
+            task = {"ARENASCOPE_STEPS": json.dumps(list(steps)), "ARENASCOPE_RESULTS": str(results)}
+            words = [*arguments, *(self.load if load is None else load), *self.driver]
+            finished = self.start(words, variables={**task, **(variables or {})}, **how)
+            return read_results(results, steps, finished)
 
 
 def seeing(command: Sequence[str], hide: Optional[Mapping[Path, Path]]) -> Sequence[str]:

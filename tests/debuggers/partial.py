@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from schemas import valid
+from shell_door import ask, look
 
-from arenascope.cli.main import main
 from arenascope.cli.shell import AS_USUAL, QuietDoor, door_for
 from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import Context, document_of
@@ -43,15 +41,6 @@ ASIDE = (
 """What may differ: it is no figure, or says itself that something is not known."""
 
 
-def look(core: Path, look: str, *options: str) -> tuple[int, str, str]:
-    """The shell door in this process: status, standard output, standard error."""
-    said, complained = io.StringIO(), io.StringIO()
-    name, *words = look.split()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
-        status = main([name, str(core), *words, *options])
-    return status, said.getvalue(), complained.getvalue()
-
-
 def beside_each_other(image: Path, looks: Sequence[str]) -> list[dict[str, Any]]:
     """The documents of commands each of which looks at a copy of a live process; in one session, so that all of them
     look at the first one's copy, and have what it has read. Each of them must end with status 0."""
@@ -77,12 +66,7 @@ def beside_each_other(image: Path, looks: Sequence[str]) -> list[dict[str, Any]]
 
 def documents(core: Path, looks: Sequence[str] = LOOKS) -> dict[str, dict[str, Any]]:
     """What a whole image answers."""
-    found = {}
-    for each in looks:
-        status, said, complained = look(core, each, "--json")
-        assert status == 0, complained
-        found[each] = valid(json.loads(said))
-    return found
+    return {each: ask(core, each) for each in looks}
 
 
 def figures(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,17 +6,17 @@ import contextlib
 import os
 import select
 import shutil
-import signal
 import socket
 import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Callable, Iterator, Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 import pytest
 from lifetimes import dies_with_us
 from looks import give_up
+from waiting import states
 
 START_SECONDS = 120
 END_SECONDS = 5
@@ -101,14 +101,24 @@ class Running:
             assert time.monotonic() < limit, f"{what}: {self.rounds} {self.said()}"
             time.sleep(0.05)
 
-    def serve(self, path: Path, work: Work, ready: int, greet: Callable[[socket.socket], None] = bool) -> None:
-        """Clients on a socket, which go on behind our back once each has done so many rounds."""
+    def serve(
+        self,
+        path: Path,
+        work: Work,
+        ready: int,
+        greet: Callable[[socket.socket], None] = bool,
+        rounds: Optional[int] = None,
+    ) -> None:
+        """Clients on a socket, which go on behind our back once each has done so many rounds; where `rounds` are named,
+        each does so many, the same each time, and stays connected."""
         self.await_that(lambda: _listens(path), "it does not listen")
         for number in range(CLIENTS):
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(str(path))
             greet(connection)
-            self.clients.append(threading.Thread(target=self._client, args=(connection, work, number), daemon=True))
+            self.clients.append(
+                threading.Thread(target=self._client, args=(connection, work, number, rounds), daemon=True)
+            )
         for client in self.clients:
             client.start()
         self.await_that(lambda: min(self.rounds) >= ready, "its clients do not get on")
@@ -121,39 +131,17 @@ class Running:
                 pass
         self.await_that(lambda: set(states(self.pid)) == {"S"}, "it goes on")
 
-    def work(self, path: Path, work: Work, rounds: int, greet: Callable[[socket.socket], None] = bool) -> None:
-        """Clients on a socket, each of which does so many rounds, and stays connected: the same each time."""
-        self.await_that(lambda: _listens(path), "it does not listen")
-        for number in range(CLIENTS):
-            connection = socket.socket(socket.AF_UNIX)
-            connection.connect(str(path))
-            greet(connection)
-            told = (connection, work, number, rounds)
-            self.clients.append(threading.Thread(target=self._one_that_ends, args=told, daemon=True))
-        for client in self.clients:
-            client.start()
-        self.await_that(lambda: min(self.rounds) >= rounds, "its clients do not get on")
-
-    def _one_that_ends(self, connection: socket.socket, work: Work, number: int, rounds: int) -> None:
+    def _client(self, connection: socket.socket, work: Work, number: int, rounds: Optional[int]) -> None:
         with connection:
             try:
-                for round_ in range(rounds):
-                    work(connection, number, round_)
-                    self.rounds[number] += 1
-                self.over.wait()
-            except (OSError, AssertionError) as failure:
-                if not self.over.is_set():
-                    self.failures.append(failure)
-
-    def _client(self, connection: socket.socket, work: Work, number: int) -> None:
-        with connection:
-            try:
-                while not self.over.is_set():
+                while not self.over.is_set() and self.rounds[number] != rounds:
                     with self.turns[number]:
                         if not self.rests.is_set():
                             work(connection, number, self.rounds[number])
                             self.rounds[number] += 1
-                    time.sleep(0.01)
+                    if rounds is None:
+                        time.sleep(0.01)
+                self.over.wait()
             except (OSError, AssertionError) as failure:
                 if not self.over.is_set():
                     self.failures.append(failure)
@@ -204,26 +192,3 @@ def receive_until(connection: socket.socket, end: bytes) -> bytes:
     while not found.endswith(end):
         found += receive(connection, 1)
     return found
-
-
-@contextlib.contextmanager
-def standing(pid: int) -> Iterator[None]:
-    """It stands still meanwhile."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        await_stop(pid)
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-def await_stop(pid: int) -> None:
-    """On a busy machine it takes a while until each thread has seen the signal."""
-    limit = time.monotonic() + 60
-    while any(state != "T" for state in states(pid)):
-        assert time.monotonic() < limit, states(pid)
-        time.sleep(0.01)
-
-
-def states(pid: int) -> list[str]:
-    return [(task / "stat").read_text().rpartition(") ")[2][0] for task in Path(f"/proc/{pid}/task").iterdir()]

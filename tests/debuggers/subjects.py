@@ -14,7 +14,7 @@ import tempfile
 import time
 from array import array
 from bisect import bisect_left
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
@@ -24,6 +24,7 @@ from guards import refuse_guard_regions
 from lifetimes import dies_with_us
 from looks import give_up
 from platforms import HOST, Platform
+from waiting import state
 
 START_SECONDS = 60
 DUMP_SECONDS = 120
@@ -43,10 +44,8 @@ def await_parked(pid: int, seconds: float = START_SECONDS) -> None:
     """Until its main thread sleeps: having said something it is on its way to wait for what it is told next, and uses
     another page of its stack for that. One that never sleeps is let be."""
     limit = time.monotonic() + seconds
-    with suppress(OSError):
-        # its name may be no UTF-8
-        while Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in b"RD" and time.monotonic() < limit:
-            time.sleep(0.001)
+    while state(pid) in ("R", "D") and time.monotonic() < limit:
+        time.sleep(0.001)
 
 
 def may_look_into_shared_memory() -> bool:
@@ -72,7 +71,6 @@ def started(*words: object, **how: Any) -> Iterator[Started]:
         [*map(str, words)], stdin=pipe, stdout=pipe, text=True, preexec_fn=dies_with_us(), **how
     ) as process:
         try:
-            assert process.stdout is not None
             said = process.stdout.readline()
             await_parked(process.pid)
             yield Started(process.pid, said)

@@ -16,6 +16,7 @@ from marks import in_full
 from schemas import valid
 from shell_door import SHELL
 from subjects import Subject
+from waiting import state
 
 import arenascope
 
@@ -75,10 +76,6 @@ def test_in_a_debugger(door: Union[Gdb, Lldb], call: str, image: Image, tmp_path
     assert done.error is None, done
     for found, outcome in zip(json.loads(file.read_text()), printed):
         assert same(valid(found), outcome.json()), outcome.command
-
-
-def state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_process_is_held_over_several_looks(kinds: Subject) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from applying import ANOTHER_WAY, APPLY, FREE, OWN_PAGES, applied, drive, lives_on, stop_at
-from doors import Core, Gdb
-from gdb_terminal import Terminal
+from doors import Core, Gdb, GdbTerminal
 from looks import one_line
 from marks import in_full
 from subjects import Subject
@@ -208,11 +207,11 @@ def test_a_catchpoint_does_not_cut_it_short(gdb: Gdb) -> None:
 
 def test_enter_does_not_repeat_it() -> None:
     with Subject("hoard", "2", "8") as subject:
-        with Terminal(["-p", str(subject.pid)]) as terminal:
-            assert "returned in" in terminal.type("heap trim --apply -y")
-            assert terminal.type("").strip() == "(gdb)"
+        with GdbTerminal("-p", subject.pid) as terminal:
+            assert "returned in" in terminal.ask("heap trim --apply -y")
+            assert terminal.ask("").strip() == "(gdb)"
             # while a look repeats
-            assert "malloc_trim(0)" in terminal.type("heap trim")
+            assert "malloc_trim(0)" in terminal.ask("heap trim")
         lives_on(subject)
 
 
@@ -221,10 +220,10 @@ def test_enter_does_not_repeat_it() -> None:
 )
 def test_a_trim_is_applied_only_after_a_yes(answer: str, expected: str) -> None:
     with Subject("hoard", "2", "8") as subject:
-        with Terminal(["-p", str(subject.pid)]) as terminal:
-            question = terminal.type("heap trim --apply", until="(y or n) ")
+        with GdbTerminal("-p", subject.pid) as terminal:
+            question = terminal.ask("heap trim --apply", until="(y or n) ")
             assert re.search(rf"malloc_trim\(0\) .*hoard \({subject.pid}\)\?.* [\d.]+ MiB", question)
-            assert expected in terminal.type(answer)
+            assert expected in terminal.ask(answer)
         lives_on(subject)
 
 

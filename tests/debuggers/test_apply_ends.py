@@ -8,16 +8,15 @@ import signal
 import time
 from pathlib import Path
 
-import gdb_terminal
-import lldb_terminal
 import pytest
 from applying import drive, lives_on
-from doors import DOORS, GDB, NEWEST, Live, skip_where_calls_fail
+from doors import DOORS, GDB, NEWEST, GdbTerminal, Live, skip_where_calls_fail
 from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, NEWEST_LLDB, Lldb
 from looks import Outcome, one_line, opened
 from marks import full_after
 from platforms import needs_the_lock
 from subjects import Subject
+from waiting import await_that, state
 
 pytestmark = pytest.mark.xdist_group("lldb")
 INSIST = "--even-under-seccomp"
@@ -151,10 +150,7 @@ def __lldb_init_module(debugger, names):
 
 def press_during_the_call(subject: Subject, file: int, times: int) -> None:
     """Ctrl-C, from when the process sleeps in the call on; in the debugger's hands it is stopped."""
-    end = time.monotonic() + 120
-    while Path(f"/proc/{subject.pid}/stat").read_text().rpartition(") ")[2][0] != "S":
-        assert time.monotonic() < end, "the call was not made"
-        time.sleep(0.01)
+    await_that(lambda: state(subject.pid) == "S")
     for _ in range(times):
         os.write(file, b"\x03")
         time.sleep(0.3)
@@ -172,15 +168,15 @@ def test_control_c_during_the_call(tmp_path: Path) -> None:
     code = tmp_path / "slow.py"
     code.write_text(SLOW_IN_GDB)
     with Subject("bins") as subject:
-        with gdb_terminal.Terminal(["-p", str(subject.pid)]) as terminal:
+        with GdbTerminal("-p", subject.pid) as terminal:
             # loads what calls
-            skip_where_calls_fail(terminal.type("heap trim --apply", until="(y or n) "))
-            terminal.type("n")
-            before = terminal.type("backtrace 1")
-            os.write(terminal.master, f"source {code}\n".encode())
-            press_during_the_call(subject, terminal.master, 3)
-            assert_reasoned(terminal.read_until("to the end\n(gdb) "))
-            assert terminal.type("backtrace 1") == before
+            skip_where_calls_fail(terminal.ask("heap trim --apply", until="(y or n) "))
+            terminal.ask("n")
+            before = terminal.ask("backtrace 1")
+            os.write(terminal.file, f"source {code}\n".encode())
+            press_during_the_call(subject, terminal.file, 3)
+            assert_reasoned(terminal.wait_for("to the end\n(gdb) "))
+            assert terminal.ask("backtrace 1") == before
         lives_on(subject)
 
 
@@ -189,7 +185,7 @@ def test_control_c_during_the_call_by_lldb(lldb: Lldb, tmp_path: Path) -> None:
     code = tmp_path / "slow.py"
     code.write_text(SLOW_IN_LLDB.replace("FOLDER", repr(str(LLDB_ARENA_PY.parent))))
     with Subject("bins") as subject:
-        with lldb_terminal.Terminal(opened(lldb), "-p", str(subject.pid), *LLDB_LOAD) as terminal:
+        with opened(lldb).at_terminal("-p", subject.pid, *LLDB_LOAD) as terminal:
             terminal.wait_for("command script import")
             terminal.type(f"command script import {code}\n")
             # a second one, before it has heeded the first, ends LLDB

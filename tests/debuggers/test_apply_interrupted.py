@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 from applying import APPLY, CONSOLIDATE, FREE, applied, drive, lives_on, stands_at, stop_at, tell
@@ -14,7 +12,8 @@ from doors import DOORS, GDB, LOAD, SHELL, Live
 from lldb_door import NEWEST_LLDB
 from looks import HERE, Outcome, failure_id, one_line, opened
 from marks import in_full
-from platforms import HOST, ROOT
+from platforms import HOST
+from shell_door import arenascope
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
@@ -95,13 +94,7 @@ def test_who_may_be_inside_for_a_moment_is_let_out() -> None:
     """The handler is told to end once its thread, which nobody can follow, is let run alone."""
     with Subject("interrupted", "bare") as subject:
         park(subject, FREE, "tick")
-        done = subprocess.run(
-            [sys.executable, "-c", LET_GO, str(subject.pid)],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
+        done = arenascope(subject.pid, code=LET_GO)
         assert json.loads(done.stdout)["applied"]["released_bytes"] >= 0
         assert subject.hear() == "ticked"
         lives_on(subject)

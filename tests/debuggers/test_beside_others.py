@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Sequence
 
 import pytest
-from doors import ARENA_PY, LOAD, ROOT, Gdb
-from gdb_terminal import Terminal
+from doors import ARENA_PY, LOAD, ROOT, Gdb, GdbTerminal
 from lldb_door import LLDB_LOAD, Lldb
 from looks import give_up
 from marks import full_after
@@ -126,14 +125,14 @@ def test_a_real_one(gdb: Gdb, subject: Subject, tmp_path: Path, name: str, way: 
 def test_at_a_prompt(subject: Subject, tmp_path: Path, name: str) -> None:
     """`heap` is ours at the first prompt; an extension that is loaded hours later does not end the session either."""
     theirs = stand_in(name, tmp_path)
-    with Terminal(["-p", str(subject.pid)]) as terminal:
-        assert "<malloc " in terminal.type("heap info")
+    with GdbTerminal("-p", subject.pid) as terminal:
+        assert "<malloc " in terminal.ask("heap info")
         # GDB replaces it without a word; we say so once
-        assert taken("heap") in terminal.type(f"source {theirs.file}")
-        theirs_now = terminal.type("heap")
+        assert taken("heap") in terminal.ask(f"source {theirs.file}")
+        theirs_now = terminal.ask("heap")
         assert "their heap" in theirs_now
         assert taken("heap") not in theirs_now
-        assert "<malloc " in terminal.type("arenascope info")
+        assert "<malloc " in terminal.ask("arenascope info")
 
 
 DEFINED = "define heap\necho their heap\\n\nend\n"
@@ -143,13 +142,13 @@ def test_a_define_of_the_users_after_it(subject: Subject, tmp_path: Path) -> Non
     """It leaves our subcommands below a `heap` that is theirs: said, too."""
     script = tmp_path / "theirs.gdb"
     script.write_text(DEFINED)
-    with Terminal(["-p", str(subject.pid)]) as terminal:
-        assert taken("heap") in terminal.type(f"source {script}")
-        assert "their heap" in terminal.type("heap")
+    with GdbTerminal("-p", subject.pid) as terminal:
+        assert taken("heap") in terminal.ask(f"source {script}")
+        assert "their heap" in terminal.ask("heap")
         # what it took over is still there
-        assert "\nUsage: heap info " in terminal.type("help heap info")
-        assert terminal.type(f"source {ARENA_PY}").count(taken("heap")) == 1
-        shown = terminal.type("arenascope info")
+        assert "\nUsage: heap info " in terminal.ask("help heap info")
+        assert terminal.ask(f"source {ARENA_PY}").count(taken("heap")) == 1
+        shown = terminal.ask("arenascope info")
         assert "<malloc " in shown
         assert taken("heap") not in shown
 

@@ -59,7 +59,6 @@ class Dap:
                 self.process.wait()
 
     def _drain(self) -> None:
-        assert self.process.stderr is not None
         while self.process.stderr.read1(65536):
             pass
 
@@ -81,7 +80,6 @@ class Dap:
         self.number += 1
         message = {"seq": self.number, "type": "request", "command": command, "arguments": arguments}
         body = json.dumps(message).encode()
-        assert self.process.stdin is not None
         self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         self.process.stdin.flush()
         return self.number

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from partial import look
 from schemas import valid, valid_snapshot
+from shell_door import look
 from subjects import Subject
 
 MINUTE = 60.0
@@ -29,7 +29,7 @@ def count(subject: Subject) -> Count:
 
 
 def said(words: str, subject: object) -> str:
-    code, text, complained = look(Path(str(subject)), words)
+    code, text, complained = look(subject, words)
     assert code == 0, complained
     return text
 

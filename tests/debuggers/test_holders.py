@@ -3,7 +3,6 @@ kernel, which knows what came back."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -12,21 +11,12 @@ from typing import Any, Iterator
 
 import pytest
 from lifetimes import dies_with_us
-from partial import look
-from schemas import valid
+from shell_door import ask, ask_whole, look
 from subjects import Subject, compiled, started
 
 from arenascope.blocks.recognise.container_words import POOL
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-
-
-def asked(image: object, *words: str, command: str = "owners") -> dict[str, Any]:
-    code, said, complained = look(Path(str(image)), command, "--json", *words)
-    assert code == 0, complained
-    found: dict[str, Any] = valid(json.loads(said))
-    assert found["complete"], found["problems"]
-    return found
 
 
 def named(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -48,9 +38,9 @@ def subject() -> Iterator[Subject]:
 
 def test_what_a_container_holds_and_gives_back(subject: Subject, tmp_path: Path) -> None:
     saved = tmp_path / "saved.core"
-    assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
-    document = asked(subject.pid, "--limit", "0")
-    assert asked(saved, "--limit", "0")["owners"] == document["owners"]
+    assert look(subject.pid, f"save {saved}")[0] == 0
+    document = ask_whole(subject.pid, "owners --limit 0")
+    assert ask_whole(saved, "owners --limit 0")["owners"] == document["owners"]
     for name, (blocks, size) in truth(subject).items():
         row = named(document, name)
         assert (row["kind"], row["blocks"], row["retained_bytes"]) == ("global", blocks, size)
@@ -58,7 +48,7 @@ def test_what_a_container_holds_and_gives_back(subject: Subject, tmp_path: Path)
     before = subject.rollup("Anonymous")
     assert subject.send("tick") == "ticked"
     assert before - subject.rollup("Anonymous") == named(document, "first")["returns_bytes"]
-    assert not [each for each in asked(subject.pid)["owners"] if each["name"] == "first"]
+    assert not [each for each in ask_whole(subject.pid, "owners")["owners"] if each["name"] == "first"]
 
 
 @pytest.mark.full
@@ -67,34 +57,32 @@ def test_who_holds_what_is_shown(tmp_path: Path) -> None:
     cleared: those are not held alone."""
     saved = tmp_path / "saved.core"
     with Subject("sessions", "2000", "1") as held:
-        assert look(Path(str(held.pid)), f"save {saved}")[0] == 0
+        assert look(held.pid, f"save {saved}")[0] == 0
         for image in (held.pid, saved):
-            types = asked(image, "--owners", command="types")["types"]
-            pins = asked(image, "--owners", command="pins")
+            types = ask_whole(image, "types", "--owners")["types"]
+            pins = ask_whole(image, "pins", "--owners")
             (row,) = [each for each in types if each["type"] == "Session"]
             held_by = row["held_by"]
             assert (held_by["kind"], held_by["name"]) == ("global", "g_sessions")
             assert (held_by["blocks"], held_by["bytes"]) == (2000, 2000 * 48)
-            owner = named(asked(image), "g_sessions")
+            owner = named(ask_whole(image, "owners"), "g_sessions")
             assert owner["held_bytes"] - 10 * 48 <= owner["retained_bytes"] <= owner["held_bytes"]
             assert [each["held_by"] for each in pins["groups"] if each["type"] == "Session"] == [held_by]
             assert {each["held_by"]["name"] for each in pins["pins"]} == {"g_sessions"}
         # a process is not copied unasked: how it is asked for can be pasted
         for command in ("types", "pins"):
-            plain, told = (
-                " ".join(look(Path(str(held.pid)), *each)[1].split()) for each in ([command], [command, "--owners"])
-            )
+            plain, told = (" ".join(look(held.pid, *each)[1].split()) for each in ([command], [command, "--owners"]))
             hint = f"arenascope {command} {held.pid} --owners ("
             assert hint in plain
             assert hint not in told
-    assert [each["held_by"] for each in asked(saved, command="types")["types"] if each["held_by"]] == []
+    assert [each["held_by"] for each in ask_whole(saved, "types")["types"] if each["held_by"]] == []
     # people are told unasked, of a core that is not large
     for command in ("types", "pins"):
         assert "g_sessions" in look(saved, command)[1]
 
 
 def test_the_report_tells_that_all_is_held(subject: Subject) -> None:
-    document = asked(subject.pid, "--owners", command="report")
+    document = ask_whole(subject.pid, "report", "--owners")
     found = document["held"]
     assert "mend-leak" not in {each["id"] for each in document["advice"]}
     assert found["reached_bytes"] == found["live_bytes"] > 0
@@ -112,19 +100,17 @@ def test_a_leak_is_told_from_a_cache() -> None:
     """The story of fixtures/quotes.cc."""
     with Subject("quotes", "700", "400") as subject:
         lost, lost_bytes, kept, kept_bytes = map(int, (subject.folder / "truth" / "quotes.txt").read_text().split())
-        code, said, _ = look(Path(str(subject.pid)), "leaks", "--json")
-        owners = asked(subject.pid)
-        types = {each["type"]: each for each in asked(subject.pid, "--owners", command="types")["types"]}
-        report = asked(subject.pid, "--owners", command="report")
-        params = asked(subject.pid, command="params")
-        _, told, _ = look(Path(str(subject.pid)), "types", "--owners")
-        pool_owner = asked(subject.pid, types[POOL]["samples"][0], command="owner")
-        lost_one = valid(json.loads(said))["leaks"][0]["samples"][0]
-        further = [look(Path(str(subject.pid)), f"{command} {lost_one}")[1] for command in ("refs", "owner")]
+        (row,) = ask(subject.pid, "leaks", status=(1,))["leaks"]
+        owners = ask_whole(subject.pid, "owners")
+        types = {each["type"]: each for each in ask_whole(subject.pid, "types", "--owners")["types"]}
+        report = ask_whole(subject.pid, "report", "--owners")
+        params = ask_whole(subject.pid, "params")
+        told = look(subject.pid, "types --owners").out
+        pool_owner = ask_whole(subject.pid, "owner", types[POOL]["samples"][0])
+        further = [look(subject.pid, f"{command} {row['samples'][0]}").out for command in ("refs", "owner")]
     # each sends to what tells more, and not to the other
     assert all(re.search(r"^next: arenascope leaks \d+ ", each, re.MULTILINE) for each in further)
-    (row,) = valid(json.loads(said))["leaks"]
-    assert (code, row["type"], row["blocks"], row["strength"]) == (1, "Request", 400, "definite")
+    assert (row["type"], row["blocks"], row["strength"]) == ("Request", 400, "definite")
     assert (row["blocks"] + row["indirect_blocks"], row["bytes"] + row["indirect_bytes"]) == (lost, lost_bytes)
     owner = named(owners, "g_quotes")
     assert (owner["blocks"], owner["retained_bytes"]) == (kept, kept_bytes)
@@ -172,9 +158,9 @@ def test_who_holds_what_several_hold() -> None:
         (_, _), (blocks, size), *_ = (
             tuple(map(int, line.split())) for line in (subject.folder / "truth" / "web.txt").read_text().splitlines()
         )
-        rows = asked(subject.pid)["owners"]
-        report = asked(subject.pid, "--owners", command="report")
-        _, told, _ = look(Path(str(subject.pid)), "owners")
+        rows = ask_whole(subject.pid, "owners")["owners"]
+        report = ask_whole(subject.pid, "report", "--owners")
+        told = look(subject.pid, "owners").out
     both = {"left", "right"}
     theirs = [each for each in rows if each["name"] in both]
     assert [sum(each[key] for each in theirs) for key in ("blocks", "held_bytes")] == [blocks, size]
@@ -210,12 +196,11 @@ LOCALS = Path(__file__).with_name("holders_locals.c").read_text()
 def test_a_thread_is_one_owner(tmp_path: Path) -> None:
     program = compiled(LOCALS, tmp_path, "-O1", "-pthread")
     with subprocess.Popen([str(program)], stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us()) as process:
-        assert process.stdout is not None
         threads = [[*map(int, line.split())] for line in iter(process.stdout.readline, "ready\n")]
         try:
-            document = asked(process.pid, "--limit", "0")
-            report = asked(process.pid, "--owners", command="report")
-            types = asked(process.pid, "--owners", command="types")["types"]
+            document = ask_whole(process.pid, "owners --limit 0")
+            report = ask_whole(process.pid, "report", "--owners")
+            types = ask_whole(process.pid, "types", "--owners")["types"]
         finally:
             process.kill()
     expected = [(tid, kind, size) for (tid, size), kind in zip(threads, ("stack", "register", "stack"))]
@@ -238,7 +223,7 @@ STARTED = Path(__file__).with_name("holders_started.cc").read_text()
 def test_what_a_thread_was_started_with_is_the_variables(tmp_path: Path) -> None:
     """It is a copy, as its stack's are; what nothing else has is the thread's."""
     with started(compiled(STARTED, tmp_path, "-O1", "-pthread", compiler="g++")) as process:
-        rows = asked(process.pid, "--limit", "0")["owners"]
+        rows = ask_whole(process.pid, "owners --limit 0")["owners"]
     (server,) = [each for each in rows if each["name"] == "server"]
     assert (server["blocks"], server["retained_blocks"], server["leading"]) == (2, 2, None)
     given = [each for each in rows if each["kind"] in ("stack", "tls") and 3000 <= each["held_bytes"] < 4000]
@@ -248,7 +233,7 @@ def test_what_a_thread_was_started_with_is_the_variables(tmp_path: Path) -> None
 
 def test_what_nobody_leads_to() -> None:
     with Subject("leaky") as held:
-        document = asked(held.pid, "--limit", "0")
+        document = ask_whole(held.pid, "owners --limit 0")
         blocks, size, _ = map(int, (held.folder / "truth" / "leaky.txt").read_text().split())
     lost, tagged = named_kind(document, "unreached"), named(document, "tagged_top")
     assert (lost["blocks"], lost["retained_bytes"]) == (blocks, size)

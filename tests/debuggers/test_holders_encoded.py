@@ -3,15 +3,14 @@ that says what it holds so and what it dropped."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
 import pytest
-from partial import beside_each_other, look
-from schemas import valid
+from partial import beside_each_other
+from shell_door import ask_whole, look
 from subjects import compiled, started
 
 from arenascope.present.screens.owner_lines import NOBODY, NOTHING
@@ -44,14 +43,6 @@ def running(program: Path, *, plain: int, held: int, lost: int, shared: bool = F
         yield Running(process.pid, int(held_bytes), int(lost_bytes), address)
 
 
-def asked(image: object, words: str) -> dict[str, Any]:
-    _, said, complained = look(Path(str(image)), words, "--json")
-    assert said, complained
-    found: dict[str, Any] = valid(json.loads(said))
-    assert found["complete"], found["problems"]
-    return found
-
-
 def blocks_of(document: Mapping[str, Any]) -> dict[str, int]:
     """By whose they are: an owner's name, or what kind of nobody."""
     return {each["name"] or each["kind"]: each["blocks"] for each in document["owners"]}
@@ -63,8 +54,8 @@ HELD, LOST = 2000, 3000
 def test_whoever_holds_it_so_is_its_owner(program: Path) -> None:
     with running(program, plain=100, held=HELD, lost=LOST) as seen:
         looks = "owners --limit 0", "report --owners", "types --owners --limit 0"
-        owners, report, types = (asked(seen.pid, words) for words in looks)
-        screen = " ".join(look(Path(str(seen.pid)), "report --owners")[1].split())
+        owners, report, types = (ask_whole(seen.pid, words) for words in looks)
+        screen = " ".join(look(seen.pid, "report --owners")[1].split())
     assert blocks_of(owners).items() >= {"tab": HELD, "chain": HELD, "unreached": LOST}.items()
     sizes = {each["name"] or each["kind"]: each["retained_bytes"] for each in owners["owners"]}
     assert (sizes["tab"] + sizes["chain"], sizes["unreached"]) == (seen.held, seen.lost)
@@ -89,17 +80,17 @@ def test_the_way_to_it_begins_there(program: Path, tmp_path: Path) -> None:
     """By pointers that are no plain ones, too, and where a plain one of a lesser root leads to it."""
     core = tmp_path / "core"
     with running(program, plain=100, held=HELD, lost=0, shared=True) as seen:
-        assert look(Path(str(seen.pid)), f"save {core}")[0] == 0
-    types = asked(core, "types --owners --limit 0")["types"]
+        assert look(seen.pid, f"save {core}")[0] == 0
+    types = ask_whole(core, "types --owners --limit 0")["types"]
     samples = {each["held_by"]["name"]: each["samples"] for each in types if each["held_by"] is not None}
     ways: dict[str, list[Any]] = {}
     for name, address in (("tab", seen.shared), *((name, samples[name][0]) for name in ("tab", "chain"))):
-        path = ways[address] = asked(core, f"owner {address}")["path"]
+        path = ways[address] = ask_whole(core, f"owner {address}")["path"]
         assert (path[0]["kind"], path[0]["name"].split("+")[0]) == ("global", name), path
         assert path[0]["encoding"] == "tagged"
         assert all(each["address"] is not None for each in path)
     # it has two plain ones
-    assert {"block", "mapping"} <= {each["kind"] for each in asked(core, f"refs {seen.shared}")["refs"]}
+    assert {"block", "mapping"} <= {each["kind"] for each in ask_whole(core, f"refs {seen.shared}")["refs"]}
     assert [each["encoding"] for each in ways[seen.shared]] == ["tagged", None]
 
 
@@ -108,14 +99,14 @@ def test_a_trifle_is_lost_only_after_a_second_look(program: Path, tmp_path: Path
     """Owners do not look again for a trifle, and say so; whoever has looked knows better."""
     core = tmp_path / "core"
     with running(program, plain=64 << 20, held=5, lost=5) as seen:
-        assert look(Path(str(seen.pid)), f"save {core}")[0] == 0
-    plain = asked(core, "owners --limit 0")
+        assert look(seen.pid, f"save {core}")[0] == 0
+    plain = ask_whole(core, "owners --limit 0")
     assert blocks_of(plain)["unreached"] == 15
     assert f"{NOTHING} (" in look(core, "owners --limit 0")[1]
     kinds = look(core, "types --owners --limit 0")[1]
     assert NOTHING in kinds
     assert NOBODY not in kinds
-    report = asked(core, "report --owners")["held"]
+    report = ask_whole(core, "report --owners")["held"]
     assert report["lost_bytes"] == seen.lost
     assert "tab" in {each["name"] for each in report["owners"]}
     # beside the report, which looks again

@@ -15,9 +15,9 @@ import pytest
 from doors import DOORS, NEWEST, Live
 from looks import ROOT, give_up, opened
 from marks import full_after, in_full
-from partial import look
 from platforms import ELSEWHERE
 from schemas import valid
+from shell_door import ARENASCOPE, ask, look
 from subjects import Subject, compiled, may_look_into_shared_memory, started
 
 LOST = 1
@@ -39,12 +39,6 @@ def dropped(subject: Subject) -> dict[str, int]:
     return dict(zip(("blocks", "bytes", "heads"), map(int, words)))
 
 
-def asked(image: object, status: int = 0) -> dict[str, Any]:
-    code, said, complained = look(Path(str(image)), "leaks", "--json")
-    assert code == status, complained
-    return valid(json.loads(said))
-
-
 @pytest.fixture(scope="module")
 def subject() -> Iterator[Subject]:
     with Subject("leaky", guard_regions=False) as held:
@@ -56,10 +50,10 @@ def test_what_was_dropped_is_lost(subject: Subject, tmp_path: Path, image: str) 
     seen: object = subject.pid
     if image == "saved":
         seen = tmp_path / "saved.core"
-        assert look(Path(str(subject.pid)), f"save {seen}")[0] == 0
+        assert look(subject.pid, f"save {seen}")[0] == 0
     elif image == "gcore":
         seen = subject.gcore()
-    document = asked(seen, LOST)
+    document = ask(seen, "leaks", status=(LOST,))
     assert document["complete"], document["problems"]
     assert sums(document) == dropped(subject)
     assert document["unknown"] == {"blocks": 0, "bytes": 0}
@@ -70,13 +64,13 @@ def test_what_was_dropped_is_lost(subject: Subject, tmp_path: Path, image: str) 
 def test_on_32_bits() -> None:
     """A word hits by chance there; and no more than that."""
     with Subject("leaky", platform=NARROW) as held:
-        found, truth = sums(asked(held.pid, LOST)), dropped(held)
+        found, truth = sums(ask(held.pid, "leaks", status=(LOST,))), dropped(held)
     assert all(0.99 * truth[name] <= found[name] <= truth[name] for name in ("blocks", "bytes"))
 
 
 def test_what_is_held_in_any_way_is_not_lost() -> None:
     with Subject("owners") as held:
-        document = asked(held.pid)
+        document = ask(held.pid, "leaks")
     assert sums(document)["blocks"] == 0
     assert document["complete"]
     assert {each["encoding"] for each in document["saved"]} == {"tagged", "shifted", "unaligned", "relative"}
@@ -104,7 +98,7 @@ def test_a_pointer_far_inside_a_block(tmp_path: Path) -> None:
     with started(compiled(GIGABYTES, tmp_path, "-O1")) as process:
         if not process.said:
             pytest.skip("this machine does not give 6 GiB of addresses")
-        document = asked(process.pid)
+        document = ask(process.pid, "leaks")
     assert sums(document)["blocks"] == 0
     assert sum(each["bytes"] for each in document["leaks"]) > 6 << 30
 
@@ -117,7 +111,7 @@ ROWS = Path(__file__).with_name("leaks_rows.c").read_text()
 
 def asked_of(source: str, folder: Path, status: int) -> dict[str, Any]:
     with started(compiled(source, folder, "-O0", "-fno-builtin-malloc")) as process:
-        return asked(process.pid, status)
+        return ask(process.pid, "leaks", status=(status,))
 
 
 def test_a_number_is_no_distance(tmp_path: Path) -> None:
@@ -137,7 +131,6 @@ def test_what_an_odd_address_leads_into_is_not_surely_lost(tmp_path: Path) -> No
 
 # CAP_CHECKPOINT_RESTORE has no name yet where util-linux is older than the kernel
 UNPRIVILEGED = ("setpriv", "--bounding-set", "-sys_admin,-cap_40")
-ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))
 
 
 def test_what_others_may_have_written_is_not_lost(tmp_path: Path) -> None:
@@ -150,7 +143,7 @@ def test_what_others_may_have_written_is_not_lost(tmp_path: Path) -> None:
         live = subprocess.run([*command, "leaks", str(held.pid), "--json"], stdout=subprocess.PIPE)
         subprocess.run([*command, "save", str(held.pid), str(saved)], check=True)
     assert live.returncode == 0
-    for document in (valid(json.loads(live.stdout)), asked(saved)):
+    for document in (valid(json.loads(live.stdout)), ask(saved, "leaks")):
         assert sums(document)["blocks"] == 0
         assert document["unknown"]["blocks"] == sum(", unmapped|" in each for each in ways) == 4
         assert "roots-missing" in {each["id"] for each in document["problem_records"]}
@@ -212,13 +205,13 @@ def test_what_posix_shared_memory_holds(tmp_path: Path) -> None:
     with started(compiled(POSIX, tmp_path, "-O1", "-lrt"), name) as process:
         try:
             saved = tmp_path / "saved.core"
-            assert look(Path(str(process.pid)), f"save {saved}")[0] == 0
-            whole = [asked(process.pid), asked(saved)]
+            assert look(process.pid, f"save {saved}")[0] == 0
+            whole = [ask(process.pid, "leaks"), ask(saved, "leaks")]
             core = tmp_path / "gcore"
             subprocess.run(["gcore", "-o", str(core), str(process.pid)], check=True, capture_output=True)
         finally:
             Path(f"/dev/shm{name}").unlink(missing_ok=True)
-    partly = asked(core.with_name(f"gcore.{process.pid}"))
+    partly = ask(core.with_name(f"gcore.{process.pid}"), "leaks")
     assert [sums(each)["blocks"] for each in (*whole, partly)] == [0, 0, 0]
     assert [each["unknown"]["blocks"] for each in whole] == [0, 0]
     assert partly["unknown"]["blocks"] >= 100
@@ -243,7 +236,7 @@ time.sleep(1000)
 def test_python_has_lost_nothing(allocator: str) -> None:
     environment = {"PYTHONMALLOC": allocator, "PATH": "/usr/bin:/bin"}
     with started(sys.executable, "-c", PROGRAM, env=environment) as python:
-        document = asked(python.pid)
+        document = ask(python.pid, "leaks")
     assert sums(document)["blocks"] == 0
     assert document["reached"]["blocks"] > 1000
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
 import pytest
-from partial import look
 from schemas import valid
+from shell_door import ask, look
 from subjects import Subject
 
 WHOLE = (0x33, 0x7F)
@@ -61,9 +61,7 @@ def test_what_epoll_may_keep() -> None:
     """No core of the kernel's or GDB's has that: what nothing else leads to is perhaps lost, and no more."""
     with Subject("owners", coredump_filter=0x33) as subject:
         for core in (subject.gcore(), subject.kernel_core()):
-            status, said, complained = look(core, "leaks", "--json")
-            assert status == 0, complained
-            document = valid(json.loads(said))
+            document = ask(core, "leaks")
             assert "epoll-unknown" in {each["id"] for each in document["problem_records"]}
             rows = [each for each in document["leaks"] if (each["blocks"], each["bytes"]) == OF_KERNEL[:2]]
             assert rows

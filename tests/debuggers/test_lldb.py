@@ -12,8 +12,9 @@ from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb, empty_folder
 from looks import ROOT, failure_id
 from marks import in_full
 from platforms import ELSEWHERE
+from shell_door import arenascope
 from subjects import Subject
-from test_loading import COMMANDS, groups, shell_help
+from test_loading import COMMANDS, groups
 
 from arenascope.commands.framework.overview import GROUP_OF_LOOPS, help_text
 
@@ -128,7 +129,7 @@ def test_the_overview_is_the_shells(lldb: Lldb, prefix: str) -> None:
     overview, option, alone, start, asked, same, word, wrong = lldb.drive([], steps)
     assert start.text == help_text(prefix, [])
     assert start.text in alone.text
-    assert groups(overview.text, f"  {prefix} help COMMAND") == groups(shell_help(), GROUP_OF_LOOPS)
+    assert groups(overview.text, f"  {prefix} help COMMAND") == groups(arenascope("--help").stdout, GROUP_OF_LOOPS)
     assert "`arenascope report`" in overview.text
     assert option.text == overview.text
     assert asked.text == same.text

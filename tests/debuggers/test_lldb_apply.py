@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from doors import Live
 from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, Lldb
-from lldb_terminal import Terminal
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("lldb")
@@ -40,7 +39,7 @@ def test_control_c(lldb: Lldb, subject: Subject, tmp_path: Path) -> None:
     slow.write_text(SLOW)
     more = run(f"command script import {slow}", "script print('re' + 'ady')")
     arguments = [*attach(subject), *LLDB_LOAD, *more]
-    with Terminal(lldb, *arguments) as terminal:
+    with lldb.at_terminal(*arguments) as terminal:
         terminal.wait_for("ready")
         terminal.type("heap arenas\n")
         terminal.wait_for("walking")
@@ -51,7 +50,7 @@ def test_control_c(lldb: Lldb, subject: Subject, tmp_path: Path) -> None:
 
 
 def test_somebody_is_asked(lldb: Lldb) -> None:
-    with Subject("tcache") as subject, Terminal(lldb, *attach(subject), *LLDB_LOAD) as terminal:
+    with Subject("tcache") as subject, lldb.at_terminal(*attach(subject), *LLDB_LOAD) as terminal:
         terminal.wait_for("command script import")
         terminal.type("heap trim --apply\n")
         terminal.wait_for("(y or n)")

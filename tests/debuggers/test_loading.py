@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from doors import ARENA_PY, LOAD, ROOT, Gdb, enables_settings
 from marks import in_full
 from schemas import valid
+from shell_door import arenascope
 from subjects import Subject
 
 from arenascope.commands.framework.overview import GROUP_OF_LOOPS, help_text
@@ -47,12 +46,6 @@ COMMANDS = (
     "version",
 )
 """All that every door has, by hand: nothing here asks the doors."""
-
-
-def shell_help() -> str:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "bin" / "arenascope"), "--help"], check=True, text=True, capture_output=True
-    ).stdout
 
 
 def groups(overview: str, end: str) -> dict[str, list[str]]:
@@ -241,7 +234,7 @@ def test_the_overview_is_the_shells(gdb: Gdb, prefix: str) -> None:
     ]
     overview, *others, alone, start, asked, same, word, wrong, mistyped = gdb.drive([], steps)
     shown = groups(overview.text, f"  {prefix} help COMMAND")
-    assert shown == groups(shell_help(), GROUP_OF_LOOPS)
+    assert shown == groups(arenascope("--help").stdout, GROUP_OF_LOOPS)
     assert sorted(line.split()[0] for lines in shown.values() for line in lines) == sorted(COMMANDS)
     assert "`arenascope report`" in overview.text
     assert [each.text for each in others] == [overview.text] * len(others)

@@ -210,7 +210,6 @@ class Raw:
         self.say(method="notifications/initialized")
 
     def say(self, **message: object) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         self.process.stdin.flush()
 
@@ -222,7 +221,6 @@ class Raw:
         assert self.heard()["id"] == 2
 
     def heard(self) -> Any:
-        assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
 

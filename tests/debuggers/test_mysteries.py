@@ -4,23 +4,19 @@ and on those that look like it, and every advice, given or not, against the same
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 import pytest
 from doors import DOORS, NEWEST, Core, Live, give_up
-from looks import ROOT, plain_environment
 from marks import full_after, in_full
 from scenarios import BY_ID
 from schemas import valid
+from shell_door import begin
 from subjects import Subject
 
 from arenascope.present.screens.verdict import ONE_LOOK
-
-SHELL = (sys.executable, str(ROOT / "bin" / "arenascope"))
 
 MIB = 1 << 20
 SLACK = MIB // 2
@@ -218,13 +214,7 @@ def test_growth_takes_two_moments(door: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("types", [False, True], ids=["short", "types"])
 def test_the_shell_looks_twice_by_itself(types: bool) -> None:
     with Subject("mystery", "map", "8") as subject:
-        twice = subprocess.Popen(
-            [*SHELL, "report", str(subject.pid), "--again", "3", "--json", *["--types"] * types],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=plain_environment(),
-        )
+        twice = begin("report", subject.pid, "--again", 3, "--json", *["--types"] * types)
         # said once the first look is over
         first = twice.stderr.readline()
         before = subject.rollup("Anonymous")

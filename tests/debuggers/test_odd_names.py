@@ -8,14 +8,14 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Iterator
 
 import pytest
 from doors import DOORS, NEWEST, Live
-from looks import ROOT, Door, opened, plain_environment
+from looks import Door, opened, plain_environment
 from marks import full_after
+from shell_door import ARENASCOPE
 from subjects import compiled, fixture_program, started
 
 from arenascope.cli.main import main
@@ -135,7 +135,7 @@ def test_our_own_colours_are_the_only_codes(
 def test_a_live_screen(hostile: Live) -> None:
     """Of watch and top, where what was drawn last stays on the terminal."""
     for words in ("watch --count 2 --interval 1 --types", "top --count 1 --limit 0 --exact"):
-        command = shlex.join([sys.executable, str(ROOT / "bin" / "arenascope"), *words.split(), str(hostile.pid)])
+        command = shlex.join([*ARENASCOPE, *words.split(), str(hostile.pid)])
         done = subprocess.run(
             ["script", "-qec", command, "/dev/null"],
             env=plain_environment({"TERM": "xterm-256color"}),

@@ -6,15 +6,16 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from ctypes.util import find_library
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from doors import DOORS, NEWEST, Core, Door, Image, Live, Outcome, give_up
-from looks import ROOT, plain_environment, run
+from looks import ROOT, plain_environment
+from shell_door import arenascope
 from subjects import Subject
+from waiting import await_that, state
 
 import arenascope
 
@@ -175,11 +176,10 @@ def test_another_allocator_is_named_once() -> None:
     environment = plain_environment({"LD_PRELOAD": library("jemalloc")})
     with subprocess.Popen(["sleep", "600"], env=environment) as sleeping:
         try:
-            while Path(f"/proc/{sleeping.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
-                assert sleeping.poll() is None
+            await_that(lambda: state(sleeping.pid) == "S")
             assert "jemalloc" in Path(f"/proc/{sleeping.pid}/maps").read_text()
             for command in ("arenas", "bins", "report", "trim", "types", "version"):
-                done = run([sys.executable, str(ROOT / "bin" / "arenascope"), command, str(sleeping.pid)])
+                done = arenascope(command, sleeping.pid)
                 assert done.stdout.count("serves malloc") == 1, done.stdout
                 assert command == "version" or "jemalloc" in done.stdout.splitlines()[0]
                 # of what is in use nothing is known
@@ -203,11 +203,9 @@ def test_its_memory_is_not_trimmed() -> None:
     """That is no doubt about glibc's heap, and the process stays as it is."""
     with Subject("beside", env={"LD_PRELOAD": library("jemalloc")}) as subject:
         before = subject.rollup("Rss")
-        words = ["trim", str(subject.pid), "--apply", "-y", "--json"]
-        done = run([sys.executable, str(ROOT / "bin" / "arenascope"), *words])
+        done = arenascope("trim", subject.pid, "--apply", "-y", "--json", status=2)
         assert subject.rollup("Rss") == before
     assert [each["id"] for each in json.loads(done.stdout)["problem_records"]] == ["malloc-replaced"]
-    assert done.status == 2
 
 
 @pytest.mark.full

@@ -13,7 +13,7 @@ from typing import Any, Mapping, NamedTuple, Optional
 import pytest
 from doors import DOORS, NEWEST, Core, Image, Live
 from lldb_door import EVERY_LLDB
-from looks import opened
+from looks import completed, opened
 from platforms import ELSEWHERE, HOST
 from subjects import Subject
 
@@ -97,18 +97,13 @@ def build(folder: Path) -> Replaced:
             text = text.replace("right", "wrong").replace("Right", "Wrong") if name == "wrong" else text
             (place / source).write_text(text)
         flags = ["-O1", "-g", "-fPIC", "-w"]
-        gcc("g++", *flags, "-fno-rtti", "-c", "-o", place / "link.o", place / "link.cc")
-        gcc("g++", *flags, "-c", "-o", place / "kept.o", place / "kept.cc")
-        gcc("g++", "-shared", "-Wl,--build-id", "-o", place / loaded.name, place / "link.o", place / "kept.o")
+        completed("g++", *flags, "-fno-rtti", "-c", "-o", place / "link.o", place / "link.cc")
+        completed("g++", *flags, "-c", "-o", place / "kept.o", place / "kept.cc")
+        completed("g++", "-shared", "-Wl,--build-id", "-o", place / loaded.name, place / "link.o", place / "kept.o")
     (folder / "main.c").write_text(PROGRAM)
     program = loaded.with_name("main")
-    gcc("gcc", "-O1", "-g", "-o", program, folder / "main.c", loaded, f"-Wl,-rpath,{loaded.parent}")
+    completed("gcc", "-O1", "-g", "-o", program, folder / "main.c", loaded, f"-Wl,-rpath,{loaded.parent}")
     return Replaced(program, loaded, folder / "right" / loaded.name, folder / "wrong" / loaded.name)
-
-
-def gcc(*words: object) -> None:
-    done = subprocess.run([*map(str, words)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def with_another_build_id(file: Path, copy: Path) -> Path:
@@ -272,7 +267,7 @@ int main(void) {
 }"""
     )
     linked = [f"-Wl,--dynamic-linker={folder / loader.name}", f"-Wl,-rpath,{folder}"]
-    gcc("gcc", "-O1", "-g", "-w", "-o", folder / "main", folder / "main.c", *linked)
+    completed("gcc", "-O1", "-g", "-w", "-o", folder / "main", folder / "main.c", *linked)
     return OwnLibc(folder / "main", folder / libc.name, other)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
@@ -11,8 +10,8 @@ import pytest
 from doors import DOORS, NEWEST, Live
 from looks import opened
 from marks import full_after, in_full
-from partial import beside_each_other, look
-from schemas import valid
+from partial import beside_each_other
+from shell_door import ask, ask_whole, look
 from subjects import Subject, compiled, may_look_into_shared_memory, started
 
 pytestmark = pytest.mark.xdist_group("owners")
@@ -82,7 +81,7 @@ def subject() -> Iterator[Subject]:
 @pytest.fixture(scope="module")
 def images(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Told]]:
     saved = tmp_path_factory.mktemp("owners") / "saved.core"
-    assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
+    assert look(subject.pid, f"save {saved}")[0] == 0
     paths = {"live": Path(str(subject.pid)), "saved": saved, "gcore": subject.gcore()}
     with Subject("owners", guard_regions=False) as another:  # which the dump ends
         kernel = Told(another.kernel_core(), ways_of(another))
@@ -90,14 +89,6 @@ def images(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         assert look(kernel.path, f"save {anew}")[0] == 0
         others = {"kernel": kernel, "kernel, saved anew": kernel._replace(path=anew)}
         yield {**{name: Told(path, ways_of(subject)) for name, path in paths.items()}, **others}
-
-
-def answer(image: Path, *words: str) -> dict[str, Any]:
-    status, said, complained = look(image, *words, "--json")
-    assert status == 0, complained
-    found: dict[str, Any] = valid(json.loads(said))
-    assert found["complete"], found["problems"]
-    return found
 
 
 @pytest.mark.parametrize("image", ["live", *in_full("saved", "gcore", "kernel", "kernel, saved anew")])
@@ -142,8 +133,7 @@ def told_in_a_debugger(subject: Subject, ways: list[Way], door: str) -> None:
 def test_the_member_that_points_there(door: str) -> None:
     """Of fixtures/quotes.cc."""
     with Subject("quotes", "10", "5", guard_regions=False) as held:
-        _, said, _ = look(Path(str(held.pid)), "leaks", "--json")
-        request = int(valid(json.loads(said))["leaks"][0]["samples"][0], 16)
+        request = int(ask(held.pid, "leaks", status=(0, 1))["leaks"][0]["samples"][0], 16)
         with open(f"/proc/{held.pid}/mem", "rb") as memory:
             memory.seek(request + 16)
             body = int.from_bytes(memory.read(8), sys.byteorder)
@@ -200,24 +190,23 @@ def test_the_member_of_a_member_and_of_a_base(door: str, tmp_path: Path) -> None
 def test_every_pointer_to_a_block(images: dict[str, Told]) -> None:
     """The list's second node: the first leads there, nothing else does."""
     way = next(each for each in images["live"].ways if each.way == "list node")
-    path = answer(images["live"].path, f"owner {way.address}")["path"]
-    (ref,) = answer(images["live"].path, f"refs {path[2]['block']}")["refs"]
+    path = ask_whole(images["live"].path, f"owner {way.address}")["path"]
+    (ref,) = ask_whole(images["live"].path, f"refs {path[2]['block']}")["refs"]
     assert (ref["kind"], ref["block"], ref["offset"], ref["into"]) == ("block", path[1]["block"], 0, 0)
     inner = hex(int(path[2]["block"], 16) + 9)
-    assert answer(images["live"].path, f"refs {inner}")["block"]["user_address"] == path[2]["block"]
+    assert ask_whole(images["live"].path, f"refs {inner}")["block"]["user_address"] == path[2]["block"]
 
 
 def test_a_mapping_that_is_not_mallocs(images: dict[str, Told]) -> None:
     """The stack of a coroutine that waits: its context, a variable, has the pointers to it."""
     way = next(each for each in images["live"].ways if each.way == "coroutine")
-    place = answer(images["live"].path, f"owner {way.address}")["path"][0]["address"]
-    found = answer(images["live"].path, f"refs {place}")
+    place = ask_whole(images["live"].path, f"owner {way.address}")["path"][0]["address"]
+    found = ask_whole(images["live"].path, f"refs {place}")
     assert found["block"]["state"] == "mapping"
     assert any("mapped_context" in (each["name"] or "") for each in found["refs"])
 
 
 def test_nothing_is_mapped_there(images: dict[str, Told]) -> None:
     for command in ("refs", "owner"):
-        status, said, _ = look(images["live"].path, f"{command} 0x1000", "--json")
-        found = valid(json.loads(said))
-        assert (status, found["block"], found["problem_records"][0]["id"]) == (0, None, "not-mapped")
+        found = ask(images["live"].path, f"{command} 0x1000")
+        assert (found["block"], found["problem_records"][0]["id"]) == (None, "not-mapped")

@@ -14,8 +14,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 import browser
 import pytest
 from looks import HERE, give_up
-from partial import look
-from schemas import valid
+from shell_door import ask
 from subjects import Subject
 
 from arenascope.blocks.graph.holders import HolderNode
@@ -39,11 +38,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     folder = tmp_path_factory.mktemp("owners")
     page, profile = folder / "owners.html", folder / "owners.pb.gz"
     with Subject("cache", env=UNCACHED) as subject:
-        words = f"owners --json --limit 0 --html {page} --pprof {profile}"
-        code, said, complained = look(Path(str(subject.pid)), words)
+        words = f"owners --limit 0 --html {page} --pprof {profile}"
+        document = ask(subject.pid, words)
         first = int((subject.folder / "truth" / "cache.txt").read_text().split()[1])
-    assert code == 0, complained
-    document = valid(json.loads(said))
     assert document["html"] == {"file": str(page), "bytes": page.stat().st_size}
     assert document["pprof"] == {"file": str(profile), "bytes": profile.stat().st_size}
     return Written(page, profile, {each["name"]: each for each in document["owners"]}, document["live_bytes"], first)

@@ -6,7 +6,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Iterator, Optional
@@ -14,7 +13,8 @@ from typing import Any, Iterator, Optional
 import pytest
 from browser import SECONDS, executable
 from doors import give_up
-from looks import ROOT, plain_environment
+from looks import ROOT
+from shell_door import arenascope
 from subjects import Subject
 
 
@@ -112,7 +112,6 @@ class Tab:
 
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("pages")]
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 AXE = ROOT / "build" / "axe" / "axe.min.js"
 WIDE = ((390, 844), (1280, 900), (1920, 1080))
 SCHEMES = ("light", "dark")
@@ -141,25 +140,18 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         written("owners", subject.pid, made["owners"])
         written("map", subject.pid, made["map"], "--types")
     with Subject("workers") as subject, Subject("hoard") as other:
-        said("fleet", subject.pid, other.pid, "--via", "env", "--html", made["fleet"])
+        arenascope("fleet", subject.pid, other.pid, "--via", "env", "--html", made["fleet"])
         written("report", subject.pid, made["threads"])
     with Subject("busy") as subject:
         for _ in range(3):
-            said("watch", subject.pid, "--interval", "0.2", "--count", "1", "--save", folder / "moments", "--owners")
+            arenascope("watch", subject.pid, "--interval", 0.2, "--count", 1, "--save", folder / "moments", "--owners")
             subject.send("tick")
     written("trend", folder / "moments", made["trend"], "--until", "32M")
     return made
 
 
 def written(name: str, about: object, page: Path, *words: str) -> None:
-    said(name, about, *words, "--html", page)
-
-
-def said(*words: object) -> None:
-    done = subprocess.run(
-        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=100, env=plain_environment()
-    )
-    assert done.returncode == 0, done.stderr
+    arenascope(name, about, *words, "--html", page)
 
 
 @pytest.fixture(scope="module")

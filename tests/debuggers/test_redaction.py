@@ -14,8 +14,9 @@ import pytest
 from doors import DOORS, Core
 from marks import full_after, in_full
 from platforms import ELSEWHERE, HOST, Platform
+from shell_door import arenascope
 from subjects import PAGE, Subject
-from test_save import said, shell, without_symbols
+from test_save import said, without_symbols
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources.core.core_image import CoreImage
@@ -180,7 +181,7 @@ def image_of(subject: Subject, source: str, folder: Path) -> object:
     if source == "live":
         return subject.pid
     if source == "saved":
-        assert shell("save", subject.pid, folder / "whole").returncode == 0
+        arenascope("save", subject.pid, folder / "whole")
         return folder / "whole"
     if source == "gcore":
         return subject.gcore()
@@ -200,12 +201,11 @@ def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: 
     with secrets_running(platform) as subject:
         secrets, libraries = secrets_of(subject), libraries_of(subject)
         image = image_of(subject, source, tmp_path)
-        done = shell("save", redacted, image, "--redact", "--json")
-        assert done.returncode == 0, done.stderr
+        done = arenascope("save", redacted, image, "--redact", "--json")
         whole = Path(str(image))
         if source == "live":
             whole = tmp_path / "whole"
-            assert shell("save", whole, image).returncode == 0
+            arenascope("save", whole, image)
         kinds = {each.kind for each in secrets} - NOT_THERE[source]
         assert sorted(kinds - present(whole, secrets, platform.pointer_bytes)) == []
         assert len(kinds) >= 58
@@ -217,7 +217,7 @@ def test_no_word_of_a_secret_is_left(platform: Platform, source: str, tmp_path: 
         (types,) = DOORS["shell"].run(Core(redacted, subject.program), ["types"])
         assert "save --redact" in (types.error or "")
         page = tmp_path / "page.html"
-        assert shell("report", redacted, "--html", page).returncode == 0
+        arenascope("report", redacted, "--html", page)
         assert sorted(leaked_in(page.read_bytes(), secrets, PIECE, libraries)) == []
 
 
@@ -234,8 +234,7 @@ def test_of_a_libc_whose_file_is_gone_nothing_is_taken_for_the_file_s(source: st
         assert str(folder) in Path(f"/proc/{subject.pid}/maps").read_text()
         (folder / "libc.so.6").unlink()
         image = image_of(subject, source, tmp_path)
-        done = shell("save", redacted, image, "--redact")
-        assert done.returncode == 0, done.stderr
+        arenascope("save", redacted, image, "--redact")
         if source != "live":
             assert "constants-of-libc" in present(Path(str(image)), secrets, HOST.pointer_bytes)
         assert sorted(leaked(redacted, secrets, HOST.pointer_bytes, libraries)) == []
@@ -254,8 +253,7 @@ def test_of_a_damaged_heap_only_what_is_proved_is_kept(platform: Platform, damag
         assert subject.send("tick") == "ticked"
         for source in ("live", "gcore", "kernel"):
             image = {"gcore": subject.gcore, "kernel": subject.kernel_core}.get(source, lambda: subject.pid)()
-            done = shell("save", redacted, image, "--redact")
-            assert done.returncode == 0, done.stderr
+            arenascope("save", redacted, image, "--redact")
             assert sorted(leaked(redacted, secrets, platform.pointer_bytes, libraries)) == []
             (arenas,) = DOORS["shell"].run(Core(redacted, subject.program), ["arenas --json"])
             assert arenas.json()["arenas"]

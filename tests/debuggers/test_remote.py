@@ -28,7 +28,6 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Subject, str]]:
             text=True,
         )
         try:
-            assert server.stderr is not None
             port = next(found.group(1) for found in (re.search(r"port (\d+)", line) for line in server.stderr) if found)
             yield subject, f"127.0.0.1:{port}"
         finally:

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import browser
 import pytest
 from looks import HERE
-from partial import look
-from schemas import valid
+from shell_door import ask, look
 from subjects import Subject
 
 from arenascope.present.pages.fill_page import filled
@@ -69,12 +68,6 @@ def data_of(text: str) -> dict[str, Any]:
     return data
 
 
-def answered(subject: Path, words: str) -> dict[str, Any]:
-    code, said, complained = look(subject, f"{words} --json")
-    assert code in (0, 1), complained
-    return valid(json.loads(said))
-
-
 class Written(NamedTuple):
     page: Path
     documents: dict[str, dict[str, Any]]
@@ -90,8 +83,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     file = tmp_path_factory.mktemp("report") / "page.html"
     with Subject("cache") as subject:
         itself = Path(str(subject.pid))
-        documents = {"report": answered(itself, f"report --html {file}")}
-        documents |= {name: answered(itself, ASKED[name]) for name in FEW}
+        documents = {"report": ask(itself, f"report --html {file}", status=(0, 1))}
+        documents |= {name: ask(itself, ASKED[name], status=(0, 1)) for name in FEW}
     assert documents["report"]["html"] == {"file": str(file), "bytes": file.stat().st_size}
     return Written(file, documents)
 
@@ -159,8 +152,8 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
     file, style = tmp_path / "page.html", Style()
     with Subject("quotes") as subject:
         itself = Path(str(subject.pid))
-        documents = {"report": answered(itself, f"report --html {file}")}
-        documents |= {name: answered(itself, words) for name, words in ASKED.items()}
+        documents = {"report": ask(itself, f"report --html {file}", status=(0, 1))}
+        documents |= {name: ask(itself, words, status=(0, 1)) for name, words in ASKED.items()}
     told = played(file, tmp_path)
     assert told["problems-told"] == []
     assert told["answer"] == documents["report"]["verdict"]
@@ -205,8 +198,8 @@ def test_every_figure_is_one_of_a_commands_json(tmp_path: Path) -> None:
 def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     core, file = tmp_path / "core", tmp_path / "page.html"
     with Subject("quotes") as subject:
-        assert look(Path(str(subject.pid)), f"save {core} --redact")[0] == 0
-    report = answered(core, f"report --html {file}")
+        assert look(subject.pid, f"save {core} --redact")[0] == 0
+    report = ask(core, f"report --html {file}")
     assert (report["types"], report["findings"]) == (None, None)
     documents = data_of(file.read_text())["documents"]
     assert all("--redact" in documents[name]["failed"] for name in ("types", "owners", "containers", "leaks"))

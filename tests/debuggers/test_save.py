@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,13 +16,14 @@ from typing import Any
 
 import pytest
 from doors import DOORS, NEWEST, Core, Live, give_up
-from looks import ROOT, plain_environment
+from looks import plain_environment
 from marks import full_after, in_full
 from scenarios import BY_ID, Scenario, scenario
 from schemas import valid
+from shell_door import ARENASCOPE, arenascope, begin
 from subjects import Subject
+from waiting import state
 
-SHELL = (sys.executable, str(ROOT / "bin" / "arenascope"))
 COMMANDS = (
     "arenas",
     "arenas --quick",
@@ -62,16 +62,8 @@ def start(each: Scenario) -> Subject:
     return Subject(each.fixture, *each.arguments, env=dict(each.env), platform=each.platform)
 
 
-def shell(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SHELL, *map(str, words)], capture_output=True, text=True, timeout=100, env=plain_environment()
-    )
-
-
 def save(subject: Subject, path: Path) -> dict[str, Any]:
-    done = shell("save", subject.pid, path, "--json")
-    assert done.returncode == 0, done.stderr
-    return valid(json.loads(done.stdout))
+    return valid(json.loads(arenascope("save", subject.pid, path, "--json").stdout))
 
 
 def said(document: dict[str, Any]) -> dict[str, Any]:
@@ -170,8 +162,7 @@ def test_a_core_is_saved_as_what_it_tells(image: str, tmp_path: Path) -> None:
         first = DOORS["shell"].run(Core(path, subject.program), looks)
         for _ in range(2):
             # also over one that is there already
-            done = shell("save", file, path, "--json")
-            assert done.returncode == 0, done.stderr
+            arenascope("save", file, path, "--json")
     dense = tmp_path / "dense.core"
     subprocess.run(["cp", "--sparse=never", file, dense], check=True)
     for again in (file, dense):
@@ -186,9 +177,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     with start(BY_ID["bins"]) as subject:
         for each in (file, fifo):
-            done = shell("save", subject.pid, each)
-            assert done.returncode == 2
-            assert str(each) in done.stderr
+            assert str(each) in arenascope("save", subject.pid, each, status=2).stderr
     assert file.read_text() == "mine"
     assert fifo.is_fifo()
 
@@ -200,7 +189,7 @@ def test_a_full_disk_leaves_no_file_and_lets_the_process_go(tmp_path: Path) -> N
         pytest.skip("nothing may be mounted here")
     try:
         with start(BY_ID["hoard"]) as subject:
-            done = shell("save", subject.pid, small / "saved.core")
+            done = arenascope("save", subject.pid, small / "saved.core", status=None)
             assert subject.send("check") == "intact"
         left = list(small.iterdir())
     finally:
@@ -221,10 +210,6 @@ def being_written(pid: int, folder: Path) -> list[os.stat_result]:
     return found
 
 
-def is_traced(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "t"
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, *in_full(signal.SIGINT)])
 @pytest.mark.parametrize(
     "words",
@@ -234,12 +219,10 @@ def test_an_end_in_the_middle_leaves_the_process_running(words: str, number: int
     """And nothing of what was copied, which only its owner could have opened."""
     file = tmp_path / "saved.core"
     with Subject("big", "600") as subject:
-        looking = subprocess.Popen(
-            [*SHELL, *words.format(pid=subject.pid, file=file).split()],
+        looking = begin(
+            *words.format(pid=subject.pid, file=file).split(),
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**plain_environment(), "TMPDIR": str(tmp_path)},
+            env=plain_environment({"TMPDIR": str(tmp_path)}),
         )
         deadline = time.monotonic() + 60
         seen: list[os.stat_result] = []
@@ -247,7 +230,7 @@ def test_an_end_in_the_middle_leaves_the_process_running(words: str, number: int
         to_file, copying = "{file}" in words, False
         while not copying and time.monotonic() < deadline:
             seen = being_written(looking.pid, tmp_path)
-            copying = any(each.st_blocks > 64 for each in seen) if to_file else is_traced(subject.pid)
+            copying = any(each.st_blocks > 64 for each in seen) if to_file else state(subject.pid) == "t"
         looking.send_signal(number)
         _, complained = looking.communicate(timeout=60)
         assert subject.send("check") == "intact"
@@ -272,8 +255,7 @@ REDACTED = (*REDACTED, "report --quick", "info", "stats", "threads")
 def test_what_is_redacted_gives_the_same_figures(each: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "saved.core"
     with start(each) as subject:
-        done = shell("save", subject.pid, file, "--redact", "--json")
-        assert done.returncode == 0, done.stderr
+        done = arenascope("save", subject.pid, file, "--redact", "--json")
         looks = [f"{command} --json" for command in REDACTED]
         live = DOORS["shell"].run(Live(subject.pid, subject.program), looks)
     asked = [*looks, "types", "leaks", "owners", "refs 0x1000", "owner 0x1000"]
@@ -306,11 +288,11 @@ def test_symbols_are_where_they_were_said_to_be(source: str, tmp_path: Path) -> 
     with Subject("bins") as subject:
         image = str(subject.pid) if source == "live" else str(tmp_path / "whole.core")
         if source == "core":
-            shell("save", subject.pid, image)
+            arenascope("save", subject.pid, image)
         trace = tmp_path / "trace"
         words = ["save", str(tmp_path / "redacted"), image, "--redact", "--debug-dir", str(tmp_path / "symbols")]
         subprocess.run(
-            ["strace", "-o", str(trace), "-e", "trace=file", *SHELL, *words], check=True, capture_output=True
+            ["strace", "-o", str(trace), "-e", "trace=file", *ARENASCOPE, *words], check=True, capture_output=True
         )
     asked = trace.read_text()
     if source == "live":

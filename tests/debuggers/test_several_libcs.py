@@ -4,14 +4,13 @@ says what it holds, and `--libc N` must say the same, byte for byte."""
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Mapping, Optional
 
 import pytest
 from doors import DOORS, NEWEST, Core, Door, Live, Outcome
-from looks import ROOT, plain_environment
+from looks import completed
+from shell_door import arenascope
 from subjects import Subject
 
 from arenascope.present.shared_text.lines_and_tables import NO_HEAP
@@ -36,7 +35,7 @@ class Copies:
         with Subject(program, *arguments, env=env) as subject:
             truth = subject.folder / "truth"
             self.files = {path.name: path.read_text() for path in truth.iterdir() if path.is_file()}
-            self.notes = notes_of(subject.pid)
+            self.notes = arenascope("arenas", subject.pid).stderr
             for make in (lambda: Live(subject.pid, subject.program), lambda: Core(subject.gcore(), subject.program)):
                 image = make()
                 for number, name in enumerate(NEWEST):
@@ -55,20 +54,6 @@ class Copies:
 
     def json(self, command: str) -> dict[tuple[str, str, bool], dict[str, Any]]:
         return {where: outcomes[command].json() for where, outcomes in self.seen.items()}
-
-
-def notes_of(pid: int) -> str:
-    """What the shell says beside the data."""
-    done = subprocess.run(
-        [sys.executable, "-m", "arenascope", "arenas", str(pid)],
-        cwd=ROOT / "common",
-        text=True,
-        env=plain_environment(),
-        capture_output=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 def figures(xml: str) -> dict[str, int]:
@@ -165,24 +150,8 @@ STATIC = Path(__file__).with_name("several_libcs_static.c").read_text()
 @pytest.mark.xdist_group("several_libcs")
 def test_dlopen_from_a_static_program(tmp_path: Path) -> None:
     (tmp_path / "opens.c").write_text(STATIC)
-    done = subprocess.run(
-        [
-            "gcc",
-            "-static",
-            "-O1",
-            "-g",
-            "-D_GNU_SOURCE",
-            "-fno-builtin",
-            "-w",
-            "-o",
-            str(tmp_path / "opens"),
-            str(tmp_path / "opens.c"),
-            "-ldl",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    flags = ["-static", "-O1", "-g", "-D_GNU_SOURCE", "-fno-builtin", "-w"]
+    completed("gcc", *flags, "-o", tmp_path / "opens", tmp_path / "opens.c", "-ldl")
     copies = Copies(str(tmp_path / "opens"))
     check_both(copies, "info.xml", "info2.xml")
     for document in copies.json("version --json").values():

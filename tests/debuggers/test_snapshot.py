@@ -5,32 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from doors import DOORS, NEWEST, Live, give_up
-from looks import ROOT, plain_environment
 from marks import in_full
 from schemas import valid, valid_snapshot
+from shell_door import arenascope, begin
 from subjects import Subject
 
 PAGE = 4096
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
-
-
-def shell(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=100, env=plain_environment()
-    )
 
 
 def diff_json(*words: object) -> dict[str, Any]:
-    done = shell("diff", *words, "--json")
-    assert done.returncode == 0, done.stderr
-    return valid(json.loads(done.stdout))
+    return valid(json.loads(arenascope("diff", *words, "--json").stdout))
 
 
 @pytest.mark.parametrize("door", ["shell", *in_full(*NEWEST[:2])])
@@ -55,10 +44,10 @@ def test_a_trim_between_snapshot_and_now(door: str, tmp_path: Path) -> None:
 def test_two_snapshots_and_the_sizes_that_grew(tmp_path: Path) -> None:
     first, second = tmp_path / "a.json", tmp_path / "b.json.gz"
     with Subject("pinned", "main", "40") as subject:
-        assert shell("snapshot", subject.pid, first, "--sizes").returncode == 0
+        arenascope("snapshot", subject.pid, first, "--sizes")
         size = next(size for name, size in names(subject).items() if name == "pin")
         assert subject.send("free pin") == "freed pin"
-        assert shell("snapshot", subject.pid, second, "--sizes").returncode == 0
+        arenascope("snapshot", subject.pid, second, "--sizes")
     found = diff_json(first, second)
     gone = [each for each in found["sizes"] if each["change"] < 0]
     # the one block, its size word with it
@@ -100,7 +89,7 @@ def names(subject: Subject) -> dict[str, int]:
 def test_nothing_of_the_program_s_data_is_saved(tmp_path: Path) -> None:
     saved = tmp_path / "a.json.gz"
     with Subject("hoard", "2", "12") as subject:
-        shell("snapshot", subject.pid, saved, "--sizes")
+        arenascope("snapshot", subject.pid, saved, "--sizes")
         data = gzip.decompress(saved.read_bytes())
     assert saved.stat().st_size < 64 << 10
     document = valid_snapshot(json.loads(data))
@@ -125,26 +114,17 @@ def test_a_later_release_reads_it(tmp_path: Path) -> None:
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     old.write_text(json.dumps({"arenascope_snapshot": 1, "taken": 1.0, "arenas": {"arenas": []}}))
     with Subject("bins") as subject:
-        shell("snapshot", subject.pid, new)
+        arenascope("snapshot", subject.pid, new)
     found = diff_json(old, new)
     assert found["rss_bytes"]["change"] is None
     assert len(found["arenas"]) == 3
     old.write_text('{"arenascope_snapshot":99}')
-    refused = shell("diff", old, new)
-    assert refused.returncode == 2
-    assert "newer arenascope" in refused.stderr
+    assert "newer arenascope" in arenascope("diff", old, new, status=2).stderr
 
 
 def test_watch_prints_a_line_each_time_and_ends_with_the_process() -> None:
     with Subject("hoard", "2", "12") as subject:
-        watching = subprocess.Popen(
-            [*COMMAND, "watch", str(subject.pid), "--interval", "0.7", "--bytes"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=plain_environment(),
-        )
-        assert watching.stdout is not None
+        watching = begin("watch", subject.pid, "--interval", 0.7, "--bytes")
         header, first = watching.stdout.readline(), watching.stdout.readline()
         returned = int(first.split()[4].replace(",", ""))
         assert returned > 10 << 20
@@ -161,13 +141,7 @@ def test_watch_prints_a_line_each_time_and_ends_with_the_process() -> None:
 
 def test_watch_looks_at_several_and_goes_on_with_those_that_are_left() -> None:
     with Subject("mystery", "foreign", "8") as one, Subject("bins") as other:
-        watching = subprocess.Popen(
-            [*COMMAND, "watch", str(one.pid), str(other.pid), "--interval", "0.5", "--bytes"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert watching.stdout is not None
+        watching = begin("watch", one.pid, other.pid, "--interval", 0.5, "--bytes")
         header, first, second = (watching.stdout.readline().split() for _ in range(3))
         assert header[:3] == ["time", "pid", "RSS"]
         for subject, line in ((one, first), (other, second)):

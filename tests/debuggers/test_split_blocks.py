@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 import pytest
+from documents import ask_door
 from doors import DOORS, NEWEST, Core, Image, Live
-from looks import opened
 from marks import full_after, in_full
-from shell_door import SHELL
 from subjects import PAGE, Subject
 from test_mappings import check_parts
 
@@ -26,8 +25,7 @@ TELL = ("types", "leaks", "owners", "refs {0:#x}", "owner {0:#x}", "mappings", "
 
 
 def ask(door: str, image: Image, *commands: str) -> list[dict[str, Any]]:
-    chosen = SHELL if door == "shell" else opened(DOORS[door])
-    return [outcome.json() for outcome in chosen.run(image, [f"{each} --json" for each in commands])]
+    return ask_door(DOORS[door], image, *commands)
 
 
 def users(subject: Subject) -> dict[str, int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 
 import pytest
 from doors import ROOT
+from looks import completed
 from platforms import HOST
 
 
@@ -22,11 +22,5 @@ def shown_release() -> str:
 @pytest.mark.xdist_group("stories")
 @pytest.mark.skipif(HOST.release != shown_release(), reason=f"the screens show glibc {shown_release()}")
 def test_screens_are_current() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "stories.py"), "--check"],
-        capture_output=True,
-        text=True,
-        timeout=560,  # on a machine that is busy otherwise; 25 s of one processor
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stderr
+    # on a machine that is busy otherwise; 25 s of one processor
+    completed(sys.executable, ROOT / "scripts" / "stories.py", "--check", timeout=560)

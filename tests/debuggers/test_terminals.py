@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
 import signal
-import struct
-import subprocess
-import sys
 import termios
 from pathlib import Path
 from typing import Sequence
 
 import pytest
-from doors import LOAD, ROOT
+from doors import LOAD
 from lldb_door import LLDB_LOAD, NEWEST_LLDB
-from looks import give_up, plain_environment
+from looks import give_up
+from shell_door import ARENASCOPE
 from subjects import Subject
-from terminal_output import rest_of
+from terminal import Terminal
 
 from arenascope.present.screens.verdict import ENTER, LEAVE, TO_THE_TOP
 
@@ -55,25 +50,14 @@ STARTS = {
         "-o",
         "heap trim",
     ],
-    "shell": lambda pid: [sys.executable, str(ROOT / "bin" / "arenascope"), "trim", pid],
+    "shell": lambda pid: [*ARENASCOPE, "trim", pid],
 }
-
-
-WATCH = (sys.executable, str(ROOT / "bin" / "arenascope"), "watch")
 
 
 def screen(command: Sequence[str], term: str) -> str:
     """All that a program writes to a terminal of this kind."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=plain_environment({"TERM": term})
-    )
-    os.close(slave)
-    try:
-        shown = rest_of(master)
-    finally:
-        process.wait(60)
-    return shown.decode(errors="replace")
+    with Terminal(command, variables={"TERM": term}) as terminal:
+        return terminal.rest()
 
 
 @pytest.mark.parametrize("door", STARTS)
@@ -89,7 +73,7 @@ def test_a_dumb_terminal_gets_no_escapes(door: str, subject: Subject) -> None:
 
 
 def test_watch_is_a_screen_that_leaves_its_last_picture(subject: Subject) -> None:
-    command = [*WATCH, str(subject.pid), "--interval", "0.1", "--bytes"]
+    command = [*ARENASCOPE, "watch", str(subject.pid), "--interval", "0.1", "--bytes"]
     live = screen([*command, "--count", "2"], "xterm-256color")
     assert live.startswith(ENTER)
     drawn, left = live[len(ENTER) :].split(LEAVE)
@@ -105,49 +89,24 @@ def test_watch_is_a_screen_that_leaves_its_last_picture(subject: Subject) -> Non
 
 @pytest.mark.parametrize("key", ["q", "\x03"])
 def test_a_key_ends_top_and_gives_the_terminal_back(key: str) -> None:
-    master, slave = pty.openpty()
-    # what is said below the list is not cut off
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
-    before = termios.tcgetattr(slave)
-    looking = subprocess.Popen(
-        [*WATCH[:-1], "top", "--interval", "60"],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        env=plain_environment({"TERM": "xterm"}),
-    )
-    shown = b""
-    while b"until q or Ctrl-C" not in shown:
-        shown += os.read(master, 65536)
-    os.write(master, b"x")
-    os.write(master, key.encode())
-    assert looking.wait(60) == (0 if key == "q" else 130)
-    assert termios.tcgetattr(slave) == before
-    os.close(slave)
-    shown += rest_of(master)
-    assert shown.startswith(ENTER.encode())
-    assert shown.count(TO_THE_TOP.encode()) == 1
-    assert LEAVE.encode() in shown
+    with Terminal([*ARENASCOPE, "top", "--interval", "60"], variables={"TERM": "xterm"}) as terminal:
+        before = termios.tcgetattr(terminal.file)
+        # what is said below the list is not cut off
+        terminal.wait_for("until q or Ctrl-C")
+        terminal.type("x")
+        terminal.type(key)
+        shown = terminal.rest()
+        assert terminal.process.returncode == (0 if key == "q" else 130)
+        assert termios.tcgetattr(terminal.file) == before
+    assert LEAVE in shown
 
 
 def test_control_c_gives_the_terminal_back(subject: Subject) -> None:
-    master, slave = pty.openpty()
-    watching = subprocess.Popen(
-        [*WATCH, str(subject.pid), "--interval", "60"],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-        env=plain_environment({"TERM": "xterm"}),
-    )
-    os.close(slave)
-    shown = b""
-    while b"until Ctrl-C" not in shown:
-        shown += os.read(master, 65536)
-    watching.send_signal(signal.SIGINT)
-    shown += rest_of(master)
-    assert watching.wait(60) == 130
-    assert LEAVE.encode() in shown
-    assert shown.decode().rstrip().endswith("arenascope: stopped")
+    command = [*ARENASCOPE, "watch", subject.pid, "--interval", "60"]
+    with Terminal(command, variables={"TERM": "xterm"}) as terminal:
+        terminal.wait_for("until Ctrl-C")
+        terminal.process.send_signal(signal.SIGINT)
+        shown = terminal.rest()
+        assert terminal.process.returncode == 130
+    assert LEAVE in shown
+    assert shown.rstrip().endswith("arenascope: stopped")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional, Union
@@ -13,8 +12,9 @@ from typing import Any, Callable, Iterator, Optional, Union
 import pytest
 from browser import opened
 from control_groups import memory_group
-from looks import HERE, ROOT, plain_environment
+from looks import HERE
 from schemas import valid, valid_snapshot
+from shell_door import arenascope, begin
 from subjects import Subject
 
 from arenascope.cli.watch import NOTHING_GROWS
@@ -23,7 +23,6 @@ from arenascope.present.shared_text.lines_and_tables import Style
 from arenascope.sources.live.cgroups import memory_limit
 
 MIB = 1 << 20
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 PLAY = HERE / "play_trend.js"
 
 
@@ -35,33 +34,20 @@ def watch(
     *words: str,
 ) -> str:
     """Looks so often and keeps each, where there is a folder; what was said on standard error."""
-    command = [*COMMAND, "watch", str(subject.pid), "--interval", "0.2", "--count", str(looks)]
-    command += ["--save", str(folder)] if folder is not None else []
-    with subprocess.Popen(
-        [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_environment()
-    ) as watching:
-        assert watching.stdout is not None
+    words = (*words, *(["--save", folder] if folder is not None else []))
+    with begin("watch", subject.pid, "--interval", 0.2, "--count", looks, *words) as watching:
         number = 0
         for line in watching.stdout:
             if line.split()[0] != "time":
                 after_each(number)
                 number += 1
-        assert watching.stderr is not None
         said = watching.stderr.read()
     assert (watching.returncode, number) == (0, looks), said
     return said
 
 
 def trend(folder: Path, *words: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [*COMMAND, "trend", str(folder), *words, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env=plain_environment(),
-    )
-    assert done.returncode == 0, done.stderr
-    return valid(json.loads(done.stdout))
+    return valid(json.loads(arenascope("trend", folder, *words, "--json").stdout))
 
 
 def nothing(number: int) -> None:

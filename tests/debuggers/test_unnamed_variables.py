@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import subprocess
@@ -11,8 +10,7 @@ from typing import Any, Iterator
 
 import pytest
 from looks import stripped
-from partial import look
-from schemas import valid
+from shell_door import ask, look
 from subjects import Subject
 
 OWNER = "unnamed variables of "
@@ -42,26 +40,19 @@ def own(document: dict[str, Any], subject: Subject) -> dict[str, Any]:
     return row
 
 
-def asked(image: Path, words: str) -> dict[str, Any]:
-    code, said, complained = look(image, words, "--json")
-    assert code == 0, complained
-    found: dict[str, Any] = valid(json.loads(said))
-    return found
-
-
 def saved(subject: Subject, folder: Path) -> Path:
     core = folder / "saved.core"
-    assert look(Path(str(subject.pid)), f"save {core}")[0] == 0
+    assert look(subject.pid, f"save {core}")[0] == 0
     return core
 
 
 def test_all_variables_of_a_stripped_program_are_one_owner(subject: Subject, named: Subject, tmp_path: Path) -> None:
     """It holds what these hold where they have names."""
-    expected = asked(Path(str(named.pid)), "owners --limit 0")
+    expected = ask(named.pid, "owners --limit 0")
     globals_ = [each for each in expected["owners"] if each["kind"] == "global" and each["stale"] is None]
     assert any(each["name"].startswith("ledger") for each in globals_)
     for image in (Path(str(subject.pid)), saved(subject, tmp_path)):
-        document = asked(image, "owners --limit 0")
+        document = ask(image, "owners --limit 0")
         row = own(document, subject)
         assert sum(each["held_bytes"] for each in document["owners"]) == document["live_bytes"]
         assert document["live_bytes"] == expected["live_bytes"]
@@ -76,7 +67,7 @@ def test_the_report_advises_symbols_and_no_clearing() -> None:
     cache = Subject("cache", env=UNCACHED, guard_regions=False)
     cache.program = stripped(cache.program)
     with cache:
-        report = asked(Path(str(cache.pid)), "report --owners")
+        report = ask(cache.pid, "report --owners")
     (advice,) = [each for each in report["advice"] if each["id"] in ("install-symbols", "clear-owner")]
     assert advice["id"] == "install-symbols"
     assert advice["how"][0].startswith(DEBUGINFOD)
@@ -91,8 +82,8 @@ def test_refs_say_where_in_the_file_the_pointer_lies(subject: Subject) -> None:
         table = struct.unpack("64Q", os.pread(memory.fileno(), 512, base + offset))
     at = next(at for at, block in enumerate(table) if block)
     place = f"{subject.program.name}+{offset + 8 * at:#x}"
-    refs = asked(Path(str(subject.pid)), f"refs {table[at]:#x}")["refs"]
+    refs = ask(subject.pid, f"refs {table[at]:#x}")["refs"]
     assert (place, f"{base + offset + 8 * at:#x}") in [(each["name"], each["address"]) for each in refs]
-    way = asked(Path(str(subject.pid)), f"owner {table[at]:#x}")
+    way = ask(subject.pid, f"owner {table[at]:#x}")
     assert way["held_by"]["name"] == f"{OWNER}{subject.program.name}"
     assert way["path"][0]["name"].startswith(f"{subject.program.name}+0x")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import pty
 import re
-import struct
 import subprocess
-import sys
-import termios
 from typing import Iterator, Sequence
 
 import pytest
 from doors import DOORS, NEWEST, give_up
 from looks import ROOT, plain_environment
 from marks import full_after, in_full
+from shell_door import ARENASCOPE
 from subjects import Subject
+from terminal import Terminal
 
 COMMANDS = (
     "report",
@@ -49,30 +46,13 @@ MARK = "columns-begin"
 def on_terminal(columns: int, argv: Sequence[str], status: int = 0) -> list[str]:
     """What the program writes to a terminal of that width, line by line, without colours; with its errors where it is
     to fail."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {name: value for name, value in plain_environment().items() if name not in ("COLUMNS", "NO_COLOR")}
-    environment.update(TERM="xterm", LC_ALL="C.UTF-8", PATH=f"{ROOT / 'bin'}:{environment['PATH']}")
-    errors = theirs if status else subprocess.DEVNULL
-    with subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=errors, env=environment) as program:
-        os.close(theirs)
-        said = b"".join(_chunks(ours))
-        assert program.wait(timeout=100) == status
-    os.close(ours)
+    errors = {} if status else {"stderr": subprocess.DEVNULL}
+    path = f"{ROOT / 'bin'}:{plain_environment()['PATH']}"
+    with Terminal(argv, columns, {"TERM": "xterm", "PATH": path, "COLUMNS": "", "NO_COLOR": ""}, **errors) as terminal:
+        said = terminal.rest()
+        assert terminal.process.returncode == status
     # what a line was overwritten with is what stands there
-    return [line.rstrip("\r").rpartition("\r")[2] for line in ESCAPES.sub("", said.decode()).split("\n")]
-
-
-def _chunks(terminal: int) -> Iterator[bytes]:
-    while True:
-        try:
-            yield os.read(terminal, 65536)
-        except OSError:
-            # nobody has the other end open any more
-            return
-
-
-ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))
+    return [line.rstrip("\r").rpartition("\r")[2] for line in ESCAPES.sub("", said).split("\n")]
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +72,12 @@ def test_in_the_shell(subject: Subject, columns: int) -> None:
     wide = {}
     for command in COMMANDS:
         name, *words = command.split()
-        argv = (sys.executable, str(ROOT / "bin" / "arenascope"), name, str(subject.pid), *words)
+        argv = (*ARENASCOPE, name, str(subject.pid), *words)
         lines = on_terminal(columns, argv)
         assert lines
         wide[command] = too_wide(lines, columns)
     for name, *words in (("watch", str(subject.pid), "--count", "1"), ("top", "--once", "--exact", str(subject.pid))):
-        argv = (sys.executable, str(ROOT / "bin" / "arenascope"), name, *words)
+        argv = (*ARENASCOPE, name, *words)
         wide[name] = too_wide(on_terminal(columns, argv), columns)
     assert not {command: lines for command, lines in wide.items() if lines}
 
@@ -176,7 +156,7 @@ def test_each_cell_is_that_of_a_screen_as_wide_as_it_needs(fixture: str, columns
 
 def test_errors_in_the_shell() -> None:
     words = ["report", "./a_core_by_a_name_that_nobody_has_ever_given_to_one"]
-    lines = on_terminal(40, (sys.executable, str(ROOT / "bin" / "arenascope"), *words), status=2)
+    lines = on_terminal(40, (*ARENASCOPE, *words), status=2)
     assert len(lines) > 2
     assert not too_wide(lines, 40)
     assert os.strerror(errno.ENOENT) in " ".join(lines)

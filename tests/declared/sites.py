@@ -159,7 +159,6 @@ class Sited:
         return Core(folder / "core", self.program)
 
     def tick(self) -> None:
-        assert self.process.stdin is not None
         print("tick", file=self.process.stdin, flush=True)
         assert self._read() == "ticked"
 
@@ -176,8 +175,6 @@ class Sited:
         return self._counted("span")
 
     def _counted(self, kind: str) -> list[list[str]]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         print("count", file=self.process.stdin, flush=True)
         lines = iter(self.process.stdout.readline, "ticked\n")
         told = [words for word, *words in map(str.split, lines) if word == kind]
@@ -186,7 +183,6 @@ class Sited:
         return told
 
     def _read(self) -> str:
-        assert self.process.stdout is not None
         line = self.process.stdout.readline().strip()
         await_parked(self.pid)
         return line

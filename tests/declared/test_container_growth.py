@@ -9,10 +9,10 @@ from time import sleep
 from typing import Any
 
 import pytest
+from documents import ask_door
 from doors import GDB, Door, Live
-from looks import opened
 from marks import in_full
-from schemas import valid, valid_snapshot
+from schemas import valid_snapshot
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 
@@ -23,13 +23,13 @@ BETWEEN = 2
 
 
 def said(door: Door, image: Live, words: str) -> dict[str, Any]:
-    (found,) = opened(door).run(image, [f"{words} --json"])
-    return valid(json.loads(found.text))
+    (found,) = ask_door(door, image, words, declared="--no-declared" not in words)
+    return found
 
 
 def taken(door: Door, image: Live, file: Path, at: int) -> None:
     """A snapshot, as of that time: rates take minutes."""
-    said(door, image, f"snapshot {file} --types" + " --declared" * (door is SHELL))
+    said(door, image, f"snapshot {file} --types")
     document = valid_snapshot(json.loads(file.read_text()))
     file.write_text(json.dumps({**document, "taken": at}))
 
@@ -82,14 +82,14 @@ def test_a_report_names_the_container_that_grows(since: bool, tmp_path: Path) ->
         image = Live(sited.pid, sited.program)
         counts = [sited.counts()[PATH].elements]
         if since:
-            said(SHELL, image, f"snapshot {tmp_path / 'a.json'} --types --declared")
+            said(SHELL, image, f"snapshot {tmp_path / 'a.json'} --types")
             said(SHELL, image, f"snapshot {tmp_path / 'b.json'}")
             sited.tick()
-            found = said(SHELL, image, f"report --since {tmp_path / 'a.json'} --declared")
+            found = said(SHELL, image, f"report --since {tmp_path / 'a.json'}")
             assert "container" not in said(SHELL, image, f"report --since {tmp_path / 'b.json'}")["growth"]["names"]
         else:
             with ThreadPoolExecutor() as beside:
-                later = beside.submit(said, SHELL, image, f"report --again {BETWEEN} --types --declared")
+                later = beside.submit(said, SHELL, image, f"report --again {BETWEEN} --types")
                 while not later.done():
                     sited.tick()
                     sleep(0.1)

@@ -3,18 +3,17 @@ sites tells what a container holds."""
 
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import pytest
-from doors import GDB, Core, Door, Image, Live
+from documents import ask_door
+from doors import GDB, Door, Image, Live
 from looks import opened
 from marks import full_after, in_full
-from schemas import valid
-from shell_door import SHELL
-from sites import PROGRAMS, Count, Sited, sited_blocks
+from shell_door import SHELL, ask
+from sites import PROGRAMS, Count, Sited
 
 from arenascope.sources.elf.elf_file import NT_PRSTATUS
 
@@ -40,9 +39,8 @@ ASKED = (
 
 
 def rows_in(door: Door, image: Image, words: str = "") -> list[Row]:
-    asked = "--declared" if door is SHELL else ""
-    (found,) = opened(door).run(image, [f"containers {words} --limit 0 --json {asked}"])
-    return list(valid(json.loads(found.text))["containers"])
+    (found,) = ask_door(door, image, f"containers {words} --limit 0")
+    return found["containers"]
 
 
 def counted(rows: Sequence[Row], path: str) -> Count:
@@ -84,39 +82,7 @@ def test_elements_are_what_the_program_counts(asked: Asked, tmp_path: Path) -> N
     assert rows_in(GDB, core) == rows
 
 
-@pytest.mark.full
-def test_some_chains_are_longer_than_one(tmp_path: Path) -> None:
-    """A hash table of the program's own is told from an array of pointers."""
-    sited = Sited(PROGRAMS / "daemon.O0", tmp_path, "40")
-    try:
-        for _ in range(150):
-            sited.tick()
-        count = sited.counts()["srv->sessions->buckets"]
-        (row,) = [row for row in rows_in(SHELL, Live(sited.pid, sited.program)) if row["path"].endswith("->buckets")]
-    finally:
-        sited.end()
-    assert count.longest > 1
-    assert (row["form"], row["links"]) == ("chained-hash-table", ["next"])
-    assert (row["elements"], row["buckets"], row["longest_chain"]) == count
-
-
 ROUNDED, LEAST, BUFFER = 16, 32, 512 + 16
-
-
-def test_what_a_queue_holds_are_the_blocks_that_were_allocated_for_it(tmp_path: Path) -> None:
-    sited = Sited(PROGRAMS / "pool.O1", tmp_path, "300", "queue")
-    try:
-        blocks = sited_blocks(sited.log, sited.pid, sited.program).values()
-        rows = rows_in(SHELL, Live(sited.pid, sited.program), "--match pool->queue")
-    finally:
-        sited.end()
-    (row,) = rows
-    jobs = [each for each in blocks if any(frame.function == "add_jobs" for frame in each.calls)]
-    chunks = [max(LEAST, (each.size + 8 + ROUNDED - 1) // ROUNDED * ROUNDED) for each in jobs]
-    # the first buffer is older than any job; chunks may be larger by what could not be split off
-    assert len(jobs) + 1 == row["held_blocks"]
-    assert 0 <= row["held_bytes"] - sum(chunks) - BUFFER <= ROUNDED * len(jobs), row
-    assert row["type"].startswith("std::deque<std::function<")
 
 
 @pytest.mark.parametrize("program", ["pool.O2", *in_full("pool.O0")])
@@ -138,11 +104,9 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     try:
         image = Live(sited.pid, sited.program)
         opened(GDB).do(image, [f"generate-core-file {tmp_path / 'core'}"])
-        commands = ["containers --json --no-declared", "containers --json --declared"]
-        said = [valid(json.loads(each.text)) for each in opened(SHELL).run(image, commands)]
+        said = [ask(sited.pid, "containers", each) for each in ("--no-declared", "--declared")]
         without_registers(tmp_path / "core")
-        core = Core(tmp_path / "core", sited.program)
-        said += [valid(json.loads(each.text)) for each in opened(SHELL).run(core, commands[1:])]
+        said.append(ask(tmp_path / "core", "containers --declared"))
     finally:
         sited.end()
     notes = [{each["id"] for each in one["notes"]} for one in said]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Iterator, NamedTuple, Sequence
 
 import pytest
-from doors import GDB, Door, Live
-from lldb_door import NEWEST_LLDB
+from doors import Live
 from looks import opened
 from marks import full_after
-from schemas import valid
-from shell_door import SHELL
+from shell_door import SHELL, ask
 from sites import PROGRAMS, Sited
 from spelling import canonical
 
@@ -54,17 +51,13 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     sited.end()
 
 
-def rows(door: Door, seen: Seen, command: str, key: str) -> list[dict[str, Any]]:
-    asked = "--declared" if door is SHELL else ""
-    image = Live(seen.sited.pid, seen.sited.program)
-    (found,) = opened(door).run(image, [f"{command} --limit 0 --json {asked}"])
-    told: list[dict[str, Any]] = valid(json.loads(found.text))[key]
-    return told
+def rows(seen: Seen, command: str) -> list[dict[str, Any]]:
+    return ask(seen.sited.pid, f"{command} --limit 0 --declared", status=(0, 1))[command]
 
 
 @pytest.mark.parametrize("command", ["types", "leaks"])
 def test_the_true_type_is_among_a_few(seen: Seen, command: str) -> None:
-    found = rows(SHELL, seen, command, command)
+    found = rows(seen, command)
     guessed = [each for each in found if each["may_be"]]
     blocks = seen.sited.expected()
     largest = max(guessed, key=lambda each: each["bytes"])
@@ -82,20 +75,12 @@ def test_the_true_type_is_among_a_few(seen: Seen, command: str) -> None:
         assert {(each["kind"], each["certain"], each["how"]) for each in guessed} == {("size", True, "its size")}
 
 
-@pytest.mark.parametrize("door", [GDB, NEWEST_LLDB], ids=lambda door: door.name)
-def test_each_door_says_the_same(seen: Seen, door: Door) -> None:
-    def told(by: Door) -> list[tuple[str, list[str]]]:
-        return sorted((each["type"], each["may_be"]) for each in rows(by, seen, "types", "types"))
-
-    assert told(door) == told(SHELL)
-
-
 @pytest.mark.parametrize("values", ["", "--values "])
 def test_who_asks_for_the_type_is_told_which_blocks_may_be(seen: Seen, values: str) -> None:
     """Whether any block is known to be one, or none."""
     image = Live(seen.sited.pid, seen.sited.program)
     asked, whole = opened(SHELL).run(image, [f"types {seen.planted.true} {values}--declared", "types --declared"])
-    largest = max(rows(SHELL, seen, "types", "types"), key=lambda each: len(each["may_be"]) and each["bytes"])
+    largest = max(rows(seen, "types"), key=lambda each: len(each["may_be"]) and each["bytes"])
     said = asked.error or asked.text
     assert all(each in said for each in (largest["type"], f"{largest['blocks']:,}", largest["samples"][0]))
     assert bool(asked.error) == (seen.planted.true != "request")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
+from documents import ask_door
 from doors import GDB, Core, Door, Image, Live
 from lldb_door import NEWEST_LLDB
 from looks import opened
 from marks import in_full
-from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, SOURCES, Expected, Sited
 
@@ -22,10 +21,6 @@ BOOK, ARCHIVE, MINE = "main(): book", "main(): archive", "work(): mine"
 INNER = re.compile(r"\b(_M_|_vptr|_Sp_)")
 ARCHIVES = ("archive.trades[", "archive = ", "archive->last = ")
 """In lines of orders.cc that allocate for the archive; all others do so for the book."""
-
-
-def asked(door: Door, image: Image, *commands: str) -> list[dict[str, Any]]:
-    return [valid(json.loads(each.text)) for each in opened(door).run(image, [f"{each} --json" for each in commands])]
 
 
 def of_stacks(found: dict[str, Any]) -> dict[str, Any]:
@@ -57,9 +52,9 @@ def test_each_local_variable_holds_its_own(door: Door, kind: str, tmp_path: Path
             image = Core(tmp_path / "core", sited.program)
         whose = {address: ARCHIVE if is_archives(each, lines) else BOOK for address, each in blocks.items()}
         some = [address for name in (BOOK, ARCHIVE) for address in [each for each in whose if whose[each] == name][:2]]
-        found, *ways = asked(door, image, "owners --limit 0", *(f"owner {each:#x}" for each in some))
+        found, *ways = ask_door(door, image, "owners --limit 0", *(f"owner {each:#x}" for each in some))
         archive = next(address for address, each in blocks.items() if each.type == "Archive")
-        (refs,) = asked(door, image, f"refs {archive:#x}")
+        (refs,) = ask_door(door, image, f"refs {archive:#x}")
         fills = [address for address, each in blocks.items() if each.type == "Fill"][:2]
         shown = opened(door).run(image, [f"owner {each:#x}" for each in fills] + [f"refs {archive:#x}"])
         opened(door).run(image, [f"report --html {page}"])
@@ -88,8 +83,8 @@ def test_what_no_local_has_is_the_rest_of_the_stack(tmp_path: Path) -> None:
         jobs = sum(each.type in ("job", "char") for each in sited.expected().values())
         opened(GDB).do(Live(sited.pid, sited.program), [f"gcore {tmp_path / 'core'}"])
         image = Core(tmp_path / "core", sited.program)
-        (found,) = asked(GDB, image, "owners --limit 0")
-        (plain,) = asked(SHELL, image, "owners --limit 0 --no-declared")
+        (found,) = ask_door(GDB, image, "owners --limit 0")
+        (plain,) = ask_door(SHELL, image, "owners --limit 0", declared=False)
     finally:
         sited.end()
     mine = [each for each in found["owners"] if each["name"] == MINE]

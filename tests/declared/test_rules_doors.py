@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Iterator
 
 import pytest
+from documents import ask_door
 from doors import GDB, Core, Door, Live
 from lldb_door import NEWEST_LLDB
 from looks import opened
-from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 
@@ -39,9 +38,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Core]:
 
 def payloads(door: Door, core: Core, words: str = "") -> tuple[dict[str, int], set[str]]:
     """How many blocks are certainly what tasks have, by type, and what is told of rules."""
-    asked = "--declared" if door is SHELL else ""
-    (found,) = opened(door).run(core, [f"types --limit 0 --json {asked} {words}"])
-    document = valid(json.loads(found.text))
+    (document,) = ask_door(door, core, f"types --limit 0 {words}")
     told = {each["id"] for each in document["problem_records"] if each["id"].startswith("rule-")}
     rows = {row["type"]: row["blocks"] for row in document["types"] if row["certain"]}
     return {name: rows[name] for name in NAMED if name in rows}, told

@@ -3,23 +3,19 @@ pointers once."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 import pytest
-from doors import GDB, SHELL, Core, Door, Image, Live, give_up
-from lldb_door import NEWEST_LLDB
-from looks import opened
-from marks import full_after, in_full
-from schemas import valid
+from documents import ask_door
+from doors import GDB, SHELL, Core, Image, Live, give_up
+from marks import in_full
 from sites import PROGRAMS, Sited
 from subjects import started
 from test_truth import LEVELS
 
 pytestmark = pytest.mark.xdist_group("declared sharing")
-DOORS = [pytest.param(GDB, marks=pytest.mark.needs_gdb), NEWEST_LLDB, SHELL]
 STREAM = "g_stream"
 """libc's list of streams leads to it as well: nothing of it is its variable's alone."""
 
@@ -82,13 +78,6 @@ def recycled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield Recycled(told(file), Live(running.pid, program), Core(core, program))
 
 
-def answers(door: Door, image: Image, *commands: str, declared: bool = True) -> list[dict[str, Any]]:
-    by_shell = (" --declared" if declared else " --no-declared") if door is SHELL else ""
-    asked = opened(door).run(image, [f"{each} --json{by_shell}" for each in commands])
-    # leaks ends with 1 where something is lost
-    return [valid(json.loads(each.text)) for each in asked]
-
-
 def by_variable(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Without what is held by stale words."""
     rows = [each for each in found["owners"] if each["kind"] == "global" and each["stale"] is None]
@@ -97,11 +86,10 @@ def by_variable(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["live", *in_full("core")])
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
-def test_each_variable_holds_its_own(recycled: Recycled, door: Door, kind: str) -> None:
+def test_each_variable_holds_its_own(recycled: Recycled, kind: str) -> None:
     """Buffers, numbers, letters and unused room of others lead nowhere; unions, tails, inline buffers and tagged
     pointers do."""
-    (found,) = answers(door, recycled.image(kind), "owners --limit 0")
+    (found,) = ask_door(SHELL, recycled.image(kind), "owners --limit 0")
     rows = by_variable(found)
     held = {name: (rows[name]["blocks"], rows[name]["held_bytes"]) for name in recycled.truth.variables}
     assert held == recycled.truth.variables
@@ -112,10 +100,9 @@ def test_each_variable_holds_its_own(recycled: Recycled, door: Door, kind: str) 
     assert sum(each["blocks"] for each in stale) == len(recycled.truth.stale)
 
 
-@pytest.mark.parametrize("door", full_after(1, DOORS), ids=lambda door: door.name)
-def test_what_one_of_a_type_costs(recycled: Recycled, door: Door) -> None:
+def test_what_one_of_a_type_costs(recycled: Recycled) -> None:
     """With all that hangs on it; of a list's entries each by itself."""
-    (found,) = answers(door, recycled.core, "owners --limit 0 --by type")
+    (found,) = ask_door(SHELL, recycled.core, "owners --limit 0 --by type")
     rows = by_variable(found)
     told = {}
     for type, variable in recycled.truth.types:
@@ -128,23 +115,22 @@ def test_what_one_of_a_type_costs(recycled: Recycled, door: Door) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("door", full_after(1, DOORS), ids=lambda door: door.name)
-def test_leaks_count_every_word(recycled: Recycled, door: Door) -> None:
+def test_leaks_count_every_word(recycled: Recycled) -> None:
     """What only a number or a letter leads to is not called lost; which one does is told by its member."""
-    (found,) = answers(door, recycled.core, "leaks")
+    (found,) = ask_door(SHELL, recycled.core, "leaks")
     assert not [each for each in found["leaks"] if each["strength"] == "definite"]
     assert found["stale"]["blocks"] == len(recycled.truth.stale)
     told = {int(block, 16): each for each in found["stale_words"] for block in each["samples"]}
     names = {block: each["name"].replace(STRING, "std::string") for block, each in told.items()}
     assert names == recycled.truth.stale
     assert sum(each["bytes"] for each in found["stale_words"]) == found["stale"]["bytes"]
-    (with_owner,) = answers(door, recycled.core, f"owner {next(iter(told)):#x}")
+    (with_owner,) = ask_door(SHELL, recycled.core, f"owner {next(iter(told)):#x}")
     assert with_owner["held_by"]["stale"] == told[next(iter(told))]["why"]
 
 
 def test_without_types_they_share(recycled: Recycled) -> None:
     """By the very words: else the test above would show nothing."""
-    (found,) = answers(SHELL, recycled.core, "owners --limit 0", declared=False)
+    (found,) = ask_door(SHELL, recycled.core, "owners --limit 0", declared=False)
     rows = by_variable(found)
     truth = recycled.truth.variables
     wrong = {name for name, each in truth.items() if (rows[name]["blocks"], rows[name]["held_bytes"]) != each}
@@ -158,7 +144,7 @@ def test_a_server_shares_nothing_with_stdout(tmp_path: Path) -> None:
     """The buffer of stdout lies where buckets of sessions were."""
     sited = Sited(PROGRAMS / "server.O1", tmp_path, "3000", "400")
     try:
-        (found,) = answers(GDB, Live(sited.pid, sited.program), "owners --limit 0")
+        (found,) = ask_door(GDB, Live(sited.pid, sited.program), "owners --limit 0")
     finally:
         sited.end()
     rows = by_variable(found)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from doors import GDB, Core, Door, Live
+from doors import GDB, Door, Live
 from looks import failure_id, opened
 from marks import full_after, in_full
 from shell_door import SHELL
@@ -71,24 +71,6 @@ def test_the_first_line_is_the_answer(sited: Sited, door: Door) -> None:
             assert percent(told) == pytest.approx(100 * frequent[0]["objects"] / values["objects"], abs=0.1)
 
 
-@pytest.mark.full
-def test_chunk_has_the_same_members_in_the_shell(sited: Sited, tmp_path: Path) -> None:
-    """Live and in a core, and in GDB."""
-    (text,) = asked(GDB, sited, "types --json --limit 0")
-    rows = [each for each in json.loads(text)["types"] if each["kind"] == "declared" and each["certain"]]
-    places = " ".join(each["samples"][0] for each in rows[:30])
-    commands = [f"chunk {places} --words 0 --json --with-values", f"chunk {places} --json"]
-    live, gdb = members(asked(SHELL, sited, *commands)), members(asked(GDB, sited, *commands))
-    core = tmp_path / "core"
-    asked(SHELL, sited, f"save {core}")
-    saved = opened(SHELL).run(Core(core, sited.program), [f"{each} --declared" for each in commands])
-    assert live == members([each.text for each in saved])
-    # what main's variables alone lead to
-    known = [(mine, its) for mine, its in zip(live, gdb) if mine is not None]
-    assert [mine for mine, _ in known] == [its for _, its in known]
-    assert 2 * len(known) > len(live) > 10
-
-
 @pytest.mark.parametrize(
     "program",
     [
@@ -144,11 +126,6 @@ def test_a_name_alone(sited: Sited) -> None:
     assert found == {each["type"]: each["blocks"] for each in rows if each["type"].removesuffix("[]") == name}
     assert failure_id(wrong) == "no-type"
     assert name in wrong
-
-
-def members(documents: list[str]) -> list[Any]:
-    """Of each block asked for, in each document."""
-    return [each["chunk"]["members"] for text in documents for each in json.loads(text)["answers"]]
 
 
 def percent(text: str) -> float:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Iterator
 
 import pytest
-from doors import GDB, Core, Door, Image, Live
+from documents import ask_door
+from doors import GDB, Core, Door, Live
 from lldb_door import NEWEST_LLDB
 from looks import opened
 from marks import in_full
-from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 
 pytestmark = [pytest.mark.needs_gdb, pytest.mark.xdist_group("declared containers")]
-
-
-def asked(door: Door, image: Image, *commands: str) -> list[Mapping[str, Any]]:
-    declared = " --declared" if door is SHELL else ""
-    return [
-        valid(json.loads(each.text))
-        for each in opened(door).run(image, [f"{each} --json{declared}" for each in commands])
-    ]
 
 
 @pytest.fixture(scope="module", params=[("daemon.O2", "300", "closed"), *in_full(("orders.O2", "400", "index"))])
@@ -44,7 +35,7 @@ def test_as_many_match_as_the_program_counts(sited: Sited, way: tuple[Door, str]
     conditions = [f"{member} == {value}" for _, member, value, _ in haves]
     commands = [f"types {have[0]} --where '{each}'" for have, each in zip(haves, conditions)]
     turned = [f"types {have[0]} --where 'not ({each})'" for have, each in zip(haves, conditions)]
-    found = asked(door, image, *commands, *turned)
+    found = ask_door(door, image, *commands, *turned)
     for (type, *_, objects), both in zip(haves, zip(found, found[len(haves) :])):
         match, others = (each["where"] for each in both)
         assert match["matching_objects"] == int(objects)
@@ -59,7 +50,7 @@ def test_each_command_chooses_the_same_blocks(sited: Sited) -> None:
     type, member, value, _ = sited.haves()[0]
     image = Live(sited.pid, sited.program)
     where = f"--where '{type}: {member} == {value}'"
-    types, owners, containers, chunks = asked(
+    types, owners, containers, chunks = ask_door(
         SHELL, image, *(f"{each} {where} --limit 0" for each in ("types", "owners", "containers", "chunks"))
     )
     blocks, size = (sum(each[key] for each in types["types"]) for key in ("blocks", "bytes"))
@@ -115,13 +106,13 @@ def test_members_of_every_kind(tmp_path: Path) -> None:
             "closed == true && !(state == DONE)",
             "log is not None and id <= 0x10",
         ]
-        documents = asked(SHELL, image, *(sessions.format(each) for each in conditions))
+        documents = ask_door(SHELL, image, *(sessions.format(each) for each in conditions))
         wheres = [each["where"] for each in documents]
         places = [each["samples"][0] for each in documents[3]["types"]]
-        (chunk,) = asked(SHELL, image, f"chunk {places[0]} --with-values")
+        (chunk,) = ask_door(SHELL, image, f"chunk {places[0]} --with-values")
         core = tmp_path / "core"
         opened(SHELL).run(image, [f"save {core}"])
-        again = asked(SHELL, Core(core, sited.program), *(sessions.format(each) for each in conditions))
+        again = ask_door(SHELL, Core(core, sited.program), *(sessions.format(each) for each in conditions))
     finally:
         sited.end()
     assert [each["where"] for each in again] == wheres
@@ -149,7 +140,7 @@ def test_enums_of_rust_are_told_by_their_variants(tmp_path: Path) -> None:
             "Link: next is None",
             "Link: next is not None",
         ]
-        found = [each["where"] for each in asked(SHELL, image, *(f"types --where '{each}'" for each in conditions))]
+        found = [each["where"] for each in ask_door(SHELL, image, *(f"types --where '{each}'" for each in conditions))]
     finally:
         sited.end()
     left, right, leaves, end, others = (each["matching_objects"] for each in found)
@@ -164,19 +155,19 @@ def test_chunk_leads_from_block_to_block(tmp_path: Path) -> None:
     sited = Sited(PROGRAMS / "daemon.O2", tmp_path, "100", "closed")
     try:
         image = Live(sited.pid, sited.program)
-        (types,) = asked(SHELL, image, "types session --where 'log != null'")
+        (types,) = ask_door(SHELL, image, "types session --where 'log != null'")
         place = types["types"][0]["samples"][0]
-        (first,) = asked(SHELL, image, f"chunk {place}")
+        (first,) = ask_door(SHELL, image, f"chunk {place}")
         members = {each["name"]: each for each in first["chunk"]["members"]}
         log = members["log"]
-        (there, refs) = asked(SHELL, image, f"chunk {log['target']}", f"refs {place}")
-        (gdb,) = asked(GDB, image, f"chunk {place}")
+        (there, refs) = ask_door(SHELL, image, f"chunk {log['target']}", f"refs {place}")
+        (gdb,) = ask_door(GDB, image, f"chunk {place}")
         (screen,) = opened(GDB).run(image, [f"chunk {place}"])
         typed = next(line for line in screen.text.splitlines() if "p *(" in line)
         said = opened(GDB).do(image, [typed[typed.index("p *(") :].partition(",")[0]])
         core = tmp_path / "core"
         opened(SHELL).run(image, [f"save {core}"])
-        (again,) = asked(SHELL, Core(core, sited.program), f"chunk {place}")
+        (again,) = ask_door(SHELL, Core(core, sited.program), f"chunk {place}")
     finally:
         sited.end()
     assert (log["place"], log["leads_to"], members["id"]["place"]) == ("block", "request", None)

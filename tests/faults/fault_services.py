@@ -105,8 +105,6 @@ class Service:
         words = [*program(name, level), *(["mended"] if mended else [])]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.commands, self.answers = self.process.stdin, self.process.stdout
         said = json.loads(self.answers.readline())
         assert said.pop("pid") == self.pid

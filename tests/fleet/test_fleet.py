@@ -5,33 +5,26 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Iterator
 
 import pytest
-from looks import ROOT, give_up, plain_environment
+from looks import ROOT, completed, give_up, plain_environment
 from schemas import valid
+from shell_door import ARENASCOPE
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("fleet")
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 NAMES = (("hoard", "2", "12"), ("bins",), ("pinned", "main", "40"))
 
 
 def run(*words: object, **how: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(word) for word in words],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env=plain_environment({"PYTHONPATH": str(ROOT / "common")}),
-        **how,
-    )
+    environment = plain_environment({"PYTHONPATH": str(ROOT / "common")})
+    return completed(*words, status=None, env=environment, **how)
 
 
 def arenascope(*words: object) -> subprocess.CompletedProcess[str]:
-    return run(*COMMAND, *words)
+    return run(*ARENASCOPE, *words)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +78,7 @@ def test_text_of_several(cores: list[Path]) -> None:
 def test_gnu_parallel(cores: list[Path]) -> None:
     if not shutil.which("parallel"):
         give_up("GNU parallel is not installed")
-    done = run("parallel", "--will-cite", "-k", *COMMAND, "report", "--jsonl", "{}", ":::", *cores)
+    done = run("parallel", "--will-cite", "-k", *ARENASCOPE, "report", "--jsonl", "{}", ":::", *cores)
     assert [valid(json.loads(line))["subject"] for line in done.stdout.splitlines()] == [str(core) for core in cores]
 
 
@@ -94,7 +87,7 @@ def test_the_job_s_command_line(cores: list[Path], tmp_path: Path) -> None:
     text = (ROOT / "examples" / "kubernetes-job.yaml").read_text()
     shell_line = " ".join(line.strip() for line in text.split(">-\n")[1].split("          env:")[0].splitlines())
     assert "$JOB_COMPLETION_INDEX" in shell_line
-    tool = " ".join(COMMAND)
+    tool = " ".join(ARENASCOPE)
     shell_line = (
         shell_line.replace("python3 /tool/arenascope.pyz", tool)
         .replace("/cores", str(cores[0].parent))

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,21 +16,14 @@ from typing import Iterable
 
 import pytest
 from lifetimes import dies_with_us
-from looks import ROOT, give_up, plain_environment
+from looks import give_up, plain_environment
 from schemas import valid
+from shell_door import ARENASCOPE, arenascope, begin
 from subjects import Subject
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-
-__all__ = ["COMMAND", "ENVIRONMENT", "Serving", "arenascope", "parse_openmetrics", "parse_text", "samples"]
-ENVIRONMENT = plain_environment()
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
-
-
-def arenascope(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=100, env=ENVIRONMENT)
 
 
 def samples(families: Iterable) -> dict[tuple[str, str], float]:
@@ -47,13 +39,7 @@ class Serving:
     """arenascope metrics PID --listen, and what it answers."""
 
     def __init__(self, pid: int, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [*COMMAND, "metrics", str(pid), "--listen", "0", *words],
-            text=True,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
-            preexec_fn=dies_with_us(),
-        )
+        self.process = begin("metrics", pid, "--listen", 0, *words, stdout=None, preexec_fn=dies_with_us())
         self.port = int(re.search(r"127\.0\.0\.1:(\d+)/metrics", self.process.stderr.readline()).group(1))
 
     def __enter__(self) -> Serving:
@@ -147,11 +133,11 @@ def test_one_look_is_one_hold(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with Subject("bins") as subject:
         done = subprocess.run(
-            ["strace", "-f", "-qq", "-e", "trace=ptrace", "-o", str(log), *COMMAND, "metrics", str(subject.pid)],
+            ["strace", "-f", "-qq", "-e", "trace=ptrace", "-o", str(log), *ARENASCOPE, "metrics", str(subject.pid)],
             capture_output=True,
             text=True,
             timeout=100,
-            env=ENVIRONMENT,
+            env=plain_environment(),
         )
     assert "glibc_malloc_parameter" in done.stdout, done.stderr
     assert len(re.findall(rf"PTRACE_SEIZE, {subject.pid},", log.read_text())) == 1

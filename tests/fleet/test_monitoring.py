@@ -18,8 +18,9 @@ from typing import Any, Iterator
 import pytest
 from lifetimes import dies_with_us
 from looks import ROOT, give_up
+from shell_door import arenascope
 from subjects import Subject
-from test_metrics import Serving, arenascope, parse_openmetrics, samples
+from test_metrics import Serving, parse_openmetrics, samples
 
 EXAMPLES = ROOT / "examples"
 DASHBOARD = EXAMPLES / "grafana-dashboard.json"

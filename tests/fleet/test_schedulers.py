@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 import zipfile
 from contextlib import suppress
@@ -18,13 +16,12 @@ from pathlib import Path
 from typing import Any, Iterator, Optional
 
 import pytest
-from looks import ROOT, plain_environment
 from schemas import valid
+from shell_door import ARENASCOPE, arenascope, begin
 from subjects import Subject
-from terminal_output import rest_of
+from terminal import Terminal
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("engines")]
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 SECONDS = 300
 MANY = 40
 NO_END = 1000
@@ -34,15 +31,8 @@ WAITS = re.compile("(starting|connecting to) .* …")
 LIBRARIES = {"dask": "distributed", "ray": "ray"}
 
 
-def start(*words: object, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        text=True,
-        env=plain_environment(),
-        start_new_session=True,
-    )
+def start(*words: object) -> subprocess.Popen[str]:
+    return begin(*words, start_new_session=True)
 
 
 def fleet(status: int, *words: object) -> tuple[dict[str, dict[str, Any]], str]:
@@ -92,9 +82,7 @@ def test_lines_are_what_the_command_says(engine: str, cores: Path, tmp_path: Pat
     assert set(found) == {str(each) for each in (cores / "core.1", packed, cores / "core.cut")}
     assert "cut short" in found[str(cores / "core.cut")]["error"]
     for path in (cores / "core.1", packed):
-        alone = subprocess.run(
-            [*COMMAND, "report", str(path), "--json", "--quick"], capture_output=True, text=True, check=False
-        )
+        alone = arenascope("report", path, "--json", "--quick", status=None)
         assert found[str(path)] == {"subject": str(path), **valid(json.loads(alone.stdout))}
         assert f'{{"subject":"{path}"' in page.read_text()
 
@@ -210,22 +198,16 @@ def test_a_cluster_that_does_not_answer_is_waited_for_in_sight(engine: str, core
     has(engine)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
-        master, slave = pty.openpty()
         words = ["fleet", cores, "--engine", engine, "--address", where]
-        process = start(*words, stderr=slave)
-        os.close(slave)
-        shown = b""
-        while not re.search(rb": [2-9] s", shown):
-            shown += os.read(master, 1 << 16)
-        os.killpg(process.pid, signal.SIGINT)
-        began = time.monotonic()
-        shown += rest_of(master)
-        assert process.wait(SECONDS) == 130
+        with Terminal([*ARENASCOPE, *words], columns=200) as terminal:
+            shown = terminal.wait_for(": 2 s")
+            os.killpg(terminal.process.pid, signal.SIGINT)
+            began = time.monotonic()
+            shown += terminal.rest()
+            assert terminal.process.returncode == 130
         assert time.monotonic() - began < AT_ONCE
-        assert process.stdout is not None
-        assert process.stdout.read() == ""
-    moments = re.findall(r"\rconnecting to (\w+) at ([\d.:]+): (\d+) s", shown.decode())
+    moments = re.findall(r"connecting to (\w+) at ([\d.:]+): (\d+) s", shown)
     assert {name.lower() for name, _, _ in moments} == {engine}
     assert {at for _, at, _ in moments} == {where}
     assert {int(seconds) for _, _, seconds in moments} >= {0, 1, 2}
-    assert shown.endswith(b"\rarenascope: stopped\r\n")
+    assert shown.endswith("\rarenascope: stopped\r\n")

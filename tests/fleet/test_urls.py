@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import signal
 import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -16,14 +13,13 @@ from pathlib import Path
 from typing import Callable, Iterator, Optional
 
 import pytest
-from looks import ROOT, plain_environment
 from schemas import valid
+from shell_door import ARENASCOPE, arenascope
 from subjects import Subject
-from terminal_output import rest_of
+from terminal import Terminal
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp, by which fsspec reads http, is not installed")
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 MIB = 1 << 20
 ENOUGH = 256
 """MiB that a server sends where it has no end."""
@@ -79,14 +75,8 @@ def endless() -> Iterator[bytes]:
         yield b"x" * MIB
 
 
-def arenascope(*words: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={**plain_environment(), "TMPDIR": str(folder)},
-    )
+def copied(*words: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    return arenascope(*words, status=None, variables={"TMPDIR": str(folder)})
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +89,9 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_answer_is_that_of_the_file(core: Path, tmp_path: Path) -> None:
     data = core.read_bytes()
-    expected = valid(json.loads(arenascope("arenas", core, "--json", folder=tmp_path).stdout))
+    expected = valid(json.loads(copied("arenas", core, "--json", folder=tmp_path).stdout))
     with serving(len(data), lambda: iter([data])) as store:
-        done = arenascope("arenas", store.url, "--json", folder=tmp_path)
+        done = copied("arenas", store.url, "--json", folder=tmp_path)
         (line,) = done.stderr.splitlines()
     assert valid(json.loads(done.stdout)) == expected
     assert (done.returncode, store.url in line, f"{len(data):,}" in line) == (0, True, True)
@@ -109,7 +99,7 @@ def test_the_answer_is_that_of_the_file(core: Path, tmp_path: Path) -> None:
 
 
 def one_line(store: Store, folder: Path) -> str:
-    done = arenascope("arenas", store.url, folder=folder)
+    done = copied("arenas", store.url, folder=folder)
     line = done.stderr.splitlines()[-1]
     assert (done.returncode, done.stdout) == (2, "")
     assert store.url in line
@@ -139,12 +129,12 @@ def test_a_size_that_is_unknown_or_has_no_room_is_not_begun(tmp_path: Path) -> N
 def test_one_line_says_why_it_cannot_be_had(tmp_path: Path) -> None:
     with serving(0, lambda: iter([])) as store:
         missing = store.url + "s"
-        done = arenascope("arenas", missing, folder=tmp_path)
+        done = copied("arenas", missing, folder=tmp_path)
         assert (done.returncode, done.stderr) == (
             2,
             f"arenascope arenas: cannot copy {missing}: Not Found\n",
         )
-    done = arenascope("arenas", store.url, folder=tmp_path)
+    done = copied("arenas", store.url, folder=tmp_path)
     (line,) = done.stderr.splitlines()
     assert (done.returncode, line.count(store.url)) == (2, 1)
     assert "onnect" in line
@@ -152,7 +142,7 @@ def test_one_line_says_why_it_cannot_be_had(tmp_path: Path) -> None:
 
 def test_a_list_of_files_has_an_end(tmp_path: Path) -> None:
     with serving(None, endless) as store:
-        done = arenascope("fleet", f"http://{store.host}/*", folder=tmp_path)
+        done = copied("fleet", f"http://{store.host}/*", folder=tmp_path)
         (line,) = done.stderr.splitlines()
         assert done.returncode == 2
         assert f"{store.host} answers with more than 16 MiB" in line
@@ -166,20 +156,12 @@ def test_ctrl_c_ends_a_copy_in_sight(tmp_path: Path) -> None:
             time.sleep(0.1)
 
     with serving(ENOUGH * MIB, slow) as store:
-        master, slave = pty.openpty()
-        process = subprocess.Popen(
-            [*COMMAND, "arenas", store.url],
-            stdout=subprocess.PIPE,
-            stderr=slave,
-            env={**plain_environment(), "TMPDIR": str(tmp_path)},
-        )
-        os.close(slave)
-        shown = b""
-        while b"%" not in shown:
-            shown += os.read(master, 1 << 16)
-        process.send_signal(signal.SIGINT)
-        shown += rest_of(master)
-        assert process.wait(20) == 130
-    assert f"copying {store.url}: " in shown.decode()
-    assert shown.endswith(b"arenascope: stopped\r\n")
+        argv = [*ARENASCOPE, "arenas", store.url]
+        with Terminal(argv, variables={"TMPDIR": str(tmp_path)}) as terminal:
+            shown = terminal.wait_for("%")
+            terminal.process.send_signal(signal.SIGINT)
+            shown += terminal.rest()
+            assert terminal.process.returncode == 130
+    assert f"copying {store.url}: " in shown
+    assert shown.endswith("arenascope: stopped\r\n")
     assert [*tmp_path.iterdir()] == []

@@ -13,32 +13,27 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import pytest
-from looks import ROOT, give_up, plain_environment
+from looks import give_up, plain_environment
 from marks import full_after
 from schemas import valid
+from shell_door import ARENASCOPE, arenascope, begin
 from subjects import Subject
+from waiting import await_that, state
 
 from arenascope import engine
 from arenascope.cli.fleet.via import END, READY
 
 pytestmark = pytest.mark.xdist_group("via")
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"), "fleet")
 SECONDS = 120
 SSHD = "/usr/sbin/sshd"
 WAITS = "sh -c 'echo $$ >{}; exec sleep 600'"
 
 
 def start(*words: object, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**plain_environment(), **environment},
-    )
+    return begin("fleet", *words, env=plain_environment(environment))
 
 
 def fleet(status: int, *words: object, **environment: str) -> tuple[dict[str, Any], list[str]]:
@@ -53,25 +48,8 @@ def fleet(status: int, *words: object, **environment: str) -> tuple[dict[str, An
     return {each.pop("subject"): valid(each) for each in documents}, said.splitlines()
 
 
-def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
-def state(pid: int) -> Optional[str]:
-    """None once it is gone; one whose end nobody asked for is."""
-    try:
-        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-    except OSError:
-        return None
-    return None if letter in "ZX" else letter
-
-
 def alone(pid: int) -> dict[str, Any]:
-    program = [*COMMAND[:2], "report", str(pid), "--json", "--quick"]
-    return dict(json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout))
+    return dict(json.loads(arenascope("report", pid, "--json", "--quick").stdout))
 
 
 def test_a_document_is_what_the_host_would_say(tmp_path: Path) -> None:
@@ -152,7 +130,7 @@ def test_a_host_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     silent = WAITS.format(tmp_path / "pid")
     found, said = fleet(2, "1", "--seconds", "5", "--via", silent)
     are_told({silent: "no answer within 5 s"}, found, said)
-    assert state(int((tmp_path / "pid").read_text())) is None
+    assert state(int((tmp_path / "pid").read_text())) in ("", "Z")
 
 
 PART = '{"part": "live", "label": "in use", "bytes": 1}'
@@ -188,8 +166,7 @@ def answering(folder: Path, *lines: str) -> str:
 
 def test_an_answer_that_is_none_of_ours_is_an_error(tmp_path: Path) -> None:
     vias = [word for answer in ANSWERS for word in ("--via", answering(tmp_path, answer))]
-    done = subprocess.run([*COMMAND, "1", *vias], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 2, done.stderr
+    done = arenascope("fleet", 1, *vias, cwd=tmp_path, status=2)
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == len(ANSWERS)
     assert {each["error"] for each in told} == {"its answer is none of arenascope's"}
@@ -209,7 +186,7 @@ def test_a_question_has_one_answer(
     word: str, answers: Sequence[str], taken: Optional[Sequence[str]], why: Optional[str], tmp_path: Path
 ) -> None:
     via = answering(tmp_path, *(json.dumps({"subject": each}) for each in answers))
-    done = subprocess.run([*COMMAND, word, "--via", via], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    done = arenascope("fleet", word, "--via", via, cwd=tmp_path, status=None)
     told = [json.loads(line) for line in done.stdout.splitlines()]
     errors = [each["error"] for each in told if "error" in each]
     assert errors == ([why] if why else [])
@@ -234,7 +211,7 @@ def test_what_a_host_says_has_an_end(says: str, endless: str, tmp_path: Path) ->
     hosts = [f"sh -c 'echo {says}; exec {endless}' {number}" for number in range(2)]
     began = time.monotonic()
     words = [word for via in hosts for word in ("--via", via)]
-    command = [*COMMAND, "1", "--seconds", "200", *words]
+    command = [*ARENASCOPE, "fleet", "1", "--seconds", "200", *words]
     done = subprocess.run([sys.executable, "-c", MOST_MEMORY, *command], capture_output=True, text=True, timeout=300)
     *lines, most = done.stderr.splitlines()
     assert done.returncode == 2
@@ -248,11 +225,11 @@ def test_what_a_host_says_has_an_end(says: str, endless: str, tmp_path: Path) ->
 
 def test_an_interrupt_ends_what_was_started(tmp_path: Path) -> None:
     with start(1, "--via", WAITS.format(tmp_path / "pid")) as process:
-        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        await_that(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=SECONDS)
     assert (process.returncode, said) == (130, "arenascope: stopped\n")
-    assert state(int((tmp_path / "pid").read_text())) is None
+    assert state(int((tmp_path / "pid").read_text())) in ("", "Z")
 
 
 def at_the_other_end() -> list[int]:
@@ -272,14 +249,13 @@ def killed_while_it_holds(*via: str) -> None:
     with Subject("hoard") as subject:
         before = {*at_the_other_end()}
         with start(subject.pid, "--command", "check", *via) as process:
-            until(lambda: {*at_the_other_end()} - before)
+            await_that(lambda: {*at_the_other_end()} - before)
             looking = {*at_the_other_end()} - before
-            until(lambda: state(subject.pid) == "t")
+            await_that(lambda: state(subject.pid) == "t")
             process.kill()
-            assert process.stdout is not None
             assert process.stdout.read() == ""
-        until(lambda: not any(map(state, looking)))
-        until(lambda: state(subject.pid) == "S")
+        await_that(lambda: {*map(state, looking)} <= {"", "X", "Z"})
+        await_that(lambda: state(subject.pid) == "S")
 
 
 def test_killed_while_it_holds_a_process() -> None:
@@ -313,7 +289,7 @@ def server(folder: Path) -> Iterator[str]:
         free.close()
         with subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "sshd"], stderr=subprocess.DEVNULL) as sshd:
             try:
-                until(lambda: answers(port))
+                await_that(lambda: answers(port))
                 yield f"ssh -F {shlex.quote(str(folder / 'ssh'))}"
             finally:
                 sshd.terminate()

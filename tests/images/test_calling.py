@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 from marks import in_full
 from platforms import HOST, host_and, needs_the_lock
+from shell_door import begin
 from subjects import Subject
+from waiting import await_that, states
 
 from arenascope.cli.shell_control import ShellController
 from arenascope.sources.live import process_hold
@@ -71,20 +73,9 @@ def done(subject, *words, tids=(0,)):
     return json.loads(said.stdout)["applied"]
 
 
-def states(subject):
-    found = []
-    for each in Path(f"/proc/{subject.pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            found.append((each / "stat").read_text().rpartition(")")[2].split()[0])
-    return found
-
-
 def is_well(subject):
     """Nobody is left stopped, nor with a mask that is not its own; every thread goes on, and finds what it had."""
-    limit = time.monotonic() + 100 * PATIENCE
-    while {"t", "T"} & set(states(subject)):
-        assert time.monotonic() < limit
-        time.sleep(0.002)
+    await_that(lambda: not {"t", "T"} & set(states(subject.pid)), 100 * PATIENCE)
     assert subject.send("tick") == "ticked"
     assert subject.send("check") == "intact"
 
@@ -416,13 +407,12 @@ def test_a_trim_that_is_killed_from_outside():
     """At any moment while it holds the process."""
     with Subject("churn") as subject:
         for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            words = [sys.executable, "-m", "arenascope", "trim", str(subject.pid), "--apply", "--tops", "-y"]
-            started = subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while set(states(subject)) - {"t"} and started.poll() is None:
+            started = begin("trim", subject.pid, "--apply", "--tops", "-y")
+            while set(states(subject.pid)) - {"t"} and started.poll() is None:
                 time.sleep(0.002)
             time.sleep(random.uniform(0, 0.4))
             with contextlib.suppress(ProcessLookupError):
                 os.kill(started.pid, number)
-            assert b"Traceback" not in started.communicate(timeout=60 * PATIENCE)[1]
+            assert "Traceback" not in started.communicate(timeout=60 * PATIENCE)[1]
             is_well(subject)
         assert subject.quit() == 0

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import json
 import lzma
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from looks import ROOT, give_up
+from looks import give_up
 from marks import full_after, in_full
-from partial import check_image, documents, figures, look
-from schemas import problem_ids, valid
+from partial import check_image, documents, figures
+from schemas import problem_ids
+from shell_door import ARENASCOPE, ask, begin, look
 from subjects import Subject
 
 from arenascope.base.meter import Meter, unseen
@@ -81,8 +80,8 @@ def test_every_figure_but_residency(core: Path, whole: Whole, ending: str, tmp_p
     for name, document in documents(packed, LOOKS).items():
         assert figures(document) == figures(whole[name])
         assert document["complete"]
-    assert valid(json.loads(look(core, "arenas", "--json")[1]))["totals"]["resident_bytes"]
-    assert valid(json.loads(look(packed, "arenas", "--json")[1]))["totals"]["resident_bytes"] is None
+    assert ask(core, "arenas")["totals"]["resident_bytes"]
+    assert ask(packed, "arenas")["totals"]["resident_bytes"] is None
     assert list(empty.iterdir()) == []
 
 
@@ -116,7 +115,7 @@ def test_packed_and_damaged(core: Path, whole: Whole, tmp_path: Path, empty: Pat
     data = bytearray(packed.read_bytes())
     data[-6] ^= 1  # CRC32 and ISIZE are the last eight bytes
     packed.write_bytes(data)
-    document = valid(json.loads(look(packed, "arenas", "--json")[1]))
+    document = ask(packed, "arenas")
     assert not document["complete"]
     assert problem_ids(document)[0] == "core-unpacked-in-part"
 
@@ -160,11 +159,10 @@ def test_no_room(core: Path, size: str, tmp_path: Path) -> None:
     folder = tmp_path / "tmpfs"
     folder.mkdir()
     script = f'mount -t tmpfs -o size={size} tmpfs "$TMPDIR" && exec "$@"'
-    command = [sys.executable, "-m", "arenascope", "arenas", str(packed)]
-    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT / "common")}
+    command = [*ARENASCOPE, "arenas", str(packed)]
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", *command],
-        env=environment,
+        env={**os.environ, "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
         timeout=120,
@@ -184,14 +182,7 @@ def test_ctrl_c_leaves_nothing(core: Path, ending: str, tmp_path: Path, empty: P
         for _ in range(12):
             file.write(core.read_bytes())
     packed = pack(big, ending, tmp_path / f"core.{ending}")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "arenascope", "arenas", str(packed)],
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
-    )
+    process = begin("arenas", packed, start_new_session=True, env=os.environ)
     limit = time.monotonic() + 120
     while not _unpacking(process.pid, empty) and time.monotonic() < limit:
         time.sleep(0.005)

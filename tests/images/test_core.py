@@ -7,12 +7,11 @@ import json
 import os
 import re
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from marks import in_full
+from shell_door import arenascope
 from subjects import Subject
 
 from arenascope.base.errors import MemoryReadError, TargetError
@@ -245,14 +244,7 @@ def test_a_large_core_takes_no_memory_of_ours(large_core, words):
     the last 64 MiB that were read.)"""
     seen = []
     for large in (0, 1 << 62):
-        done = subprocess.run(
-            [sys.executable, "-c", AS_LARGE, str(large), *words.split(), "--json", str(large_core)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
+        done = arenascope(large, *words.split(), "--json", large_core, code=AS_LARGE, timeout=300)
         seen.append((json.loads(done.stdout), int(done.stderr.split()[-1]) << 10))
     (read, resident), (mapped, most) = seen
     assert read == mapped
@@ -265,6 +257,5 @@ def test_a_large_core_takes_no_memory_of_ours(large_core, words):
 def large_core(tmp_path_factory):
     folder = tmp_path_factory.mktemp("large")
     with Subject("big", "80") as subject:
-        words = [sys.executable, "-m", "arenascope", "save", str(subject.pid), str(folder / "core")]
-        subprocess.run(words, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "common")}, capture_output=True)
+        arenascope("save", subject.pid, folder / "core")
     return folder / "core"

@@ -11,23 +11,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from shell_door import arenascope
 from subjects import Subject, started
 
 from arenascope.sources.live.processes_by_name import interpreter_called, names_of, other_pids, processes_called
 from arenascope.sources.live.procfiles import is_kernel_thread
 
 ROOT = Path(__file__).resolve().parents[2]
-SHELL = (sys.executable, str(ROOT / "bin" / "arenascope"))
 NAME = f"f{os.getpid()}-familiar-line"
 """Nobody else's, also where the kernel has cut it."""
 
 
 def typed(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*SHELL, *map(str, words)], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120
-    )
-    assert "Traceback" not in done.stderr
-    return done
+    return arenascope(*words, cwd=folder, status=None)
 
 
 def pid_in(done: subprocess.CompletedProcess[str]) -> int:

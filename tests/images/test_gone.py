@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from marks import full_after, in_full
+from shell_door import arenascope
 
 from arenascope.commands.framework.all_commands import COMMAND_NAMES
 
@@ -49,14 +49,8 @@ sys.exit(main(sys.argv[3:]))
 
 
 def look(how, pid, *words):
-    done = subprocess.run(
-        [sys.executable, "-c", CHANGES, how, str(pid), *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
-        timeout=60,
-    )
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    done = arenascope(how, pid, *words, code=CHANGES, status=2)
+    assert done.stdout == ""
     return done.stderr.splitlines()[-1]
 
 

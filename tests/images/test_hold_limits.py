@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,7 +12,7 @@ import pytest
 from marks import in_full
 from schemas import valid
 from subjects import Subject
-from terminal_output import rest_of
+from terminal import Terminal
 
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.framework import live_copy
@@ -55,20 +52,12 @@ sys.exit(status)
 
 def on_a_terminal(subject, folder, *words):
     """All that the terminal got, and each line that was drawn: whether the process was held, and whether it said so."""
-    master, slave = pty.openpty()
-    log = folder / "seen"
-    process = subprocess.Popen(
-        [sys.executable, "-c", WATCHED, str(subject.pid), str(FRAMES), str(log), *words],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "common"), "TERM": "dumb"},
-        start_new_session=True,
-    )
-    os.close(slave)
-    shown = rest_of(master)
-    assert process.wait(60) == 0, shown
-    return shown.decode(), json.loads(log.read_text())
+    log = folder / "log"
+    argv = [sys.executable, "-c", WATCHED, subject.pid, FRAMES, log, *words]
+    with Terminal(argv, variables={"PYTHONPATH": str(ROOT / "common")}) as terminal:
+        shown = terminal.rest()
+        assert terminal.process.returncode == 0, shown
+    return shown, json.loads(log.read_text())
 
 
 @pytest.mark.parametrize("words", ["types --quick", *in_full("check", "arenas")])

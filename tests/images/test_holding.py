@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 from marks import full_after
+from shell_door import arenascope, begin
 from subjects import Subject
+from waiting import await_that, states
 
 from arenascope.base.errors import HoldEnded, TargetError
 from arenascope.sources.live import process_hold, procfiles, sigstop
@@ -55,27 +57,9 @@ except HoldEnded as error:
 """
 
 
-def states(pid):
-    """The state of every thread; "" where one ends at this moment."""
-    found = []
-    for name in os.listdir(f"/proc/{pid}/task"):
-        try:
-            found.append(Path(f"/proc/{pid}/task/{name}/stat").read_text().rpartition(")")[2].split()[0])
-        except OSError:
-            found.append("")
-    return found
-
-
 def is_held(pid):
     """Every thread is: one alone is for a moment at each signal of its own under ptrace."""
     return set(states(pid)) <= {"t", "T"}
-
-
-def wait_until(truth, seconds=120):
-    limit = time.monotonic() + seconds
-    while not truth():
-        assert time.monotonic() < limit
-        time.sleep(0.005)
 
 
 class Holder:
@@ -116,19 +100,13 @@ def sender():
 
 def is_well(subject):
     """Runs on, every thread of it, and has had all its signals."""
-    wait_until(lambda: not {"t", "T"} & set(states(subject.pid)))
+    await_that(lambda: not {"t", "T"} & set(states(subject.pid)))
     assert subject.send("tick") == "ticked"
     assert subject.send("check") == "intact"
 
 
 def look_often(subject, how, number, words="arenas --quick"):
-    done = subprocess.run(
-        [sys.executable, "-c", LOOKS, str(subject.pid), how, str(number), *words.split()],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    arenascope(subject.pid, how, number, *words.split(), code=LOOKS, timeout=500)
     is_well(subject)
     assert subject.quit() == 0
 
@@ -197,7 +175,7 @@ def vforked():
     """A program with a thread inside vfork(), whose child ends when it is killed; and the thread that is."""
     with Subject("vforked") as subject:
         (parent,) = {int(each) for each in os.listdir(f"/proc/{subject.pid}/task")} - {subject.pid}
-        wait_until(lambda: thread_state(subject.pid, parent) == "D")
+        await_that(lambda: thread_state(subject.pid, parent) == "D")
         yield subject, parent
 
 
@@ -251,7 +229,7 @@ def test_a_thread_that_cannot_be_stopped(vforked, monkeypatch, how, ends):
         monkeypatch.setattr(sigstop, "IN_THE_KERNEL", 1000.0)
     said = hold(subject, how, 0.2 if ends == "hold-at-most" else 1000.0)
     assert re.match(rf"thread {parent} .*vfork\(\)", said)
-    wait_until(lambda: set(states(subject.pid)) <= {"R", "S", "D"})
+    await_that(lambda: set(states(subject.pid)) <= {"R", "S", "D"})
     assert thread_state(subject.pid, parent) == "D"
     is_well(subject)
     assert subject.quit() == 0
@@ -265,7 +243,7 @@ def test_a_vfork_that_ends_in_time(vforked, monkeypatch, how):
     waits, child = [], subject.truth["notes"]["child"]
 
     def end_child():
-        wait_until(lambda: thread_state(subject.pid, subject.pid) in "tT")
+        await_that(lambda: thread_state(subject.pid, subject.pid) in "tT")
         waits.append(thread_state(subject.pid, parent))
         os.kill(child, signal.SIGKILL)
 
@@ -303,7 +281,7 @@ def test_a_stop_that_comes_while_it_is_held(sender):
     with Holder(sender.pid, "ptrace") as holder:
         os.kill(sender.pid, signal.SIGSTOP)
         assert holder.let_go().startswith("released")
-        wait_until(lambda: set(states(sender.pid)) == {"T"})
+        await_that(lambda: set(states(sender.pid)) == {"T"})
     os.kill(sender.pid, signal.SIGCONT)
     is_well(sender)
 
@@ -311,7 +289,7 @@ def test_a_stop_that_comes_while_it_is_held(sender):
 @pytest.mark.parametrize("after", ["continued", "left"])
 def test_a_stopped_process_that_is_held(sender, after):
     os.kill(sender.pid, signal.SIGSTOP)
-    wait_until(lambda: set(states(sender.pid)) == {"T"})
+    await_that(lambda: set(states(sender.pid)) == {"T"})
     with Holder(sender.pid, "ptrace") as holder:
         if after == "continued":
             os.kill(sender.pid, signal.SIGCONT)
@@ -326,14 +304,7 @@ def test_a_stopped_process_that_is_held(sender, after):
 
 def look(pid, how):
     words = ["--no-stop"] if how == "none" else ["--stop", how]
-    return subprocess.Popen(
-        [sys.executable, "-m", "arenascope", "arenas", str(pid), "--json", *words],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    return begin("arenas", pid, "--json", *words, start_new_session=True)
 
 
 def suspend_in_the_middle(subject, how, delay):
@@ -371,15 +342,8 @@ def test_rounds_of_looks_that_are_broken_off(sender, how, what):
 def caught_in_hold(pid, words):
     """A look that holds this process now. It does so for so short a time that one may be over before that is seen."""
     while True:
-        done = subprocess.Popen(
-            [sys.executable, "-m", "arenascope", *words],
-            env=ENVIRONMENT,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        wait_until(lambda done=done: is_held(pid) or done.poll() is not None)
+        done = begin(*words, start_new_session=True)
+        await_that(lambda done=done: is_held(pid) or done.poll() is not None)
         if done.poll() is None:
             return done
         err = done.communicate()[1]
@@ -391,7 +355,7 @@ def test_a_look_that_was_suspended_begins_anew(how):
     with Subject("churn") as subject:
         done = caught_in_hold(subject.pid, ["chunks", str(subject.pid), "--summary", "--stop", how])
         os.killpg(done.pid, signal.SIGSTOP)
-        wait_until(lambda: not {"t", "T"} & set(states(subject.pid)))
+        await_that(lambda: not {"t", "T"} & set(states(subject.pid)))
         os.killpg(done.pid, signal.SIGCONT)
         err = done.communicate(timeout=60)[1]
         assert done.returncode == 0, err

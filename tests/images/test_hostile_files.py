@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from forked import Run, door, run_all
-from looks import ROOT, give_up
+from forked import Run, run_all
+from looks import give_up
 from marks import in_full
-from partial import figures, look
-from schemas import problem_ids, valid
+from partial import figures
+from schemas import problem_ids
+from shell_door import arenascope, ask, look, typed
 from subjects import Subject
 
 from arenascope.analysis.compare_snapshots import compare
@@ -91,10 +92,10 @@ def test_a_page_of_any_size(core: Path, copy: Path) -> None:
         at = image.held.read(0, image.size).find(value) + 8
         assert image.notes.auxv[AT_PAGESZ] == 4096
         assert NT_AUXV
-    whole = valid(json.loads(look(copy, "arenas", "--json")[1]))
+    whole = ask(copy, "arenas")
     for size in (0, 1, 4095, 1 << 30, (1 << 64) - 1):
         patch(copy, at, struct.pack("<Q", size))
-        assert figures(valid(json.loads(look(copy, "arenas", "--json")[1]))) == figures(whole)
+        assert figures(ask(copy, "arenas")) == figures(whole)
 
 
 def test_notes_that_are_a_hole(copy: Path) -> None:
@@ -139,7 +140,7 @@ def test_mappings_that_share_their_bytes(core: Path, tmp_path: Path) -> None:
         assert sum(each.size for each in image.regions() if each.present) <= path.stat().st_size
         said = {each.id: each.figures for each in image.shortage()}
         assert said["core-bytes-claimed-twice"] == {"mappings": 10000}
-    found, whole = (valid(json.loads(look(each, "arenas", "--json")[1])) for each in (path, core))
+    found, whole = (ask(each, "arenas") for each in (path, core))
     assert not found["complete"]
     assert found["totals"]["bins"] == whole["totals"]["bins"]
 
@@ -166,7 +167,7 @@ def load(address: int, offset: int, size: int) -> bytes:
 def test_a_hole_is_not_read(core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By content, too, which is how a core is looked at that the kernel did not write."""
     start, size = 1 << 46, 4 << 30
-    whole = valid(json.loads(look(core, "mmapped", "--json")[1]))
+    whole = ask(core, "mmapped")
     path = appended(core, tmp_path / "core", [load(start, 1 << 30, size)], (1 << 30) + size)
     read = 0
     pread = os.pread
@@ -180,7 +181,7 @@ def test_a_hole_is_not_read(core: Path, tmp_path: Path, monkeypatch: pytest.Monk
     with CoreImage(str(path)) as image:
         assert DenseResidency(image).resident_ranges(start, start + size) == []
     assert read <= core.stat().st_size
-    assert valid(json.loads(look(path, "mmapped", "--json")[1]))["blocks"] == whole["blocks"]
+    assert ask(path, "mmapped")["blocks"] == whole["blocks"]
 
 
 @pytest.mark.parametrize("name", ["map", "check", "types", *in_full("chunks", "report", "pins", "trim", "mmapped")])
@@ -193,10 +194,8 @@ def test_mappings_that_lie_over_others(core: Path, name: str, tmp_path: Path) ->
         load(each.address + each.memory_size // 8192 * 4096, (end | 4095) + 1, each.memory_size) for each in loads
     ]
     path = appended(core, tmp_path / "core", headers, (end | 4095) + 1 + max(each.memory_size for each in loads))
-    status, said, complained = look(path, name, "--json")
-    assert status in (0, 1, 2), complained
-    if status < 2:
-        assert "core-mappings-overlap" in problem_ids(valid(json.loads(said)))
+    document = ask(path, name, status=(0, 1, 2))
+    assert "error" in document or "core-mappings-overlap" in problem_ids(document)
 
 
 def before_gaps(core: Path) -> list[int]:
@@ -219,7 +218,7 @@ def test_a_mapping_of_a_size_that_no_file_has(core: Path, copy: Path, words: str
     name, *more = words.format(hex(stack)).split()
 
     def act() -> None:
-        assert door([name, str(copy), *more]).status in (0, 1, 2)
+        assert typed([name, str(copy), *more]).status in (0, 1, 2)
 
     for header in headers:
         before = copy.read_bytes()[header : header + PHDR]
@@ -243,7 +242,6 @@ def test_what_unpacks_to_more_than_any_core(
     monkeypatch.setattr(compressed, "MAX_TIMES", 2)
     path = tmp_path / "core.packed"
     with open(path, "wb") as packed, subprocess.Popen([packer, "-c"], stdin=subprocess.PIPE, stdout=packed) as process:
-        assert process.stdin is not None
         process.stdin.write(core.read_bytes())
         for _ in range(100):
             process.stdin.write(bytes(1 << 20))
@@ -273,14 +271,7 @@ def test_a_window_larger_than_the_file_warrants(tmp_path: Path) -> None:
 def test_a_snapshot_that_never_ends(words: list[str], tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    done = subprocess.run(
-        [sys.executable, "-m", "arenascope", *[word.format(fifo) for word in words]],
-        timeout=60,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
-    )
-    assert done.returncode == 2
+    done = arenascope(*(word.format(fifo) for word in words), status=2)
     assert done.stderr.count("\n") == 1
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT
 from marks import in_full
 from schemas import valid
+from shell_door import arenascope
 
 ROOT = Path(__file__).resolve().parents[2]
 RESERVE = Path("/proc/sys/vm/nr_hugepages")
@@ -53,13 +52,7 @@ def fenced(build):
 def ask(subject, *words):
     """`subject` runs, or is the path of a core."""
     image = subject if isinstance(subject, Path) else subject.pid
-    done = subprocess.run(
-        [sys.executable, ROOT / "bin" / "arenascope", *words, str(image), "--json"],
-        capture_output=True,
-        text=True,
-    )
-    assert not done.returncode, done.stderr
-    return valid(json.loads(done.stdout))
+    return valid(json.loads(arenascope(*words, image, "--json").stdout))
 
 
 def is_whole(subject):

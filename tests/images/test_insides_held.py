@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from partial import beside_each_other, look
+from partial import beside_each_other
+from shell_door import ask
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("insides")
@@ -54,9 +54,8 @@ def test_each_pointer_is_as_sure_as_it_is(subject: Subject, planted: dict[int, t
 
 
 def test_only_the_others_are_possibly_lost(subject: Subject, planted: dict[int, tuple[str, str]]) -> None:
-    status, said, complained = look(Path(str(subject.pid)), "leaks", "--json")
-    assert status in (0, LOST), complained
-    perhaps = [each for each in json.loads(said)["leaks"] if each["strength"] == "possible"]
+    document = ask(subject.pid, "leaks", status=(0, LOST))
+    perhaps = [each for each in document["leaks"] if each["strength"] == "possible"]
     doubtful = [address for address, (_, strength) in planted.items() if strength == "possible"]
     assert sum(each["blocks"] for each in perhaps) == len(doubtful)
     # a row shows some of its blocks

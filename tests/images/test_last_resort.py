@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from shell_door import arenascope
 
 ROOT = Path(__file__).resolve().parents[2]
-BROKEN = (
-    "import arenascope.session.session as session\n"
-    "def broken(self): raise IndexError('seven\\n\\x1b[31m')\n"
-    "session.Session.located = property(broken)\n"
-)
+BROKEN = """import sys; import arenascope.session.session as session; from arenascope.cli.main import main
+def broken(self): raise IndexError('seven\\n\\x1b[31m')
+session.Session.located = property(broken)
+sys.exit(main(sys.argv[1:]))
+"""
 """As if somebody had made a mistake in the walkers."""
 
 
 def shell(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    code = f"{BROKEN}from arenascope.cli.main import main\nimport sys\nsys.exit(main({[*map(str, words)]!r}))"
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "common"), **environment},
-    )
+    return arenascope(*words, code=BROKEN, status=None, variables=environment)
 
 
 def check_line(line: str) -> None:
@@ -69,15 +60,8 @@ def test_one_of_many(subject):
 
 @pytest.mark.parametrize("word", ["²", "0" * 5000, "1" * 5000])
 def test_a_pid_that_is_none(word):
-    done = subprocess.run(
-        [sys.executable, "-m", "arenascope", "arenas", word],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
-    )
-    assert (done.returncode, done.stdout) == (2, "")
+    done = arenascope("arenas", word, status=2)
+    assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert len(line) < 200
 
@@ -86,13 +70,5 @@ def test_a_folder_whose_name_steers_terminals(tmp_path):
     folder = tmp_path / "\x1b[31mred\x9b1m\nline"
     folder.mkdir()
     for words in (["arenas", str(folder)], ["diff", str(folder), str(folder)], ["snapshot", str(folder)]):
-        done = subprocess.run(
-            [sys.executable, "-m", "arenascope", *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
-        )
-        assert done.returncode == 2
-        (line,) = done.stderr.splitlines()
+        (line,) = arenascope(*words, status=2).stderr.splitlines()
         assert line.replace("\ufffd", "").isprintable()

@@ -18,8 +18,8 @@ import pytest
 from control_groups import memory_group
 from marks import in_full
 from schemas import valid
-from stopping import stop
 from subjects import Subject
+from waiting import stop
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.cli import several_subjects, shell

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from partial import look
+from shell_door import ask, look
 from subjects import compiled, started
 
 pytestmark = pytest.mark.xdist_group("low numbers")
@@ -21,14 +19,8 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
     folder = tmp_path_factory.mktemp("low")
     with started(compiled(SOURCE, folder, "-O1", "-no-pie", "-fno-pie")) as running:
         blocks = [~int(each, 16) & (1 << 64) - 1 for each in running.said.split()]
-        assert look(Path(str(running.pid)), f"save {folder / 'low.core'}")[0] == 0
+        assert look(running.pid, f"save {folder / 'low.core'}")[0] == 0
     return folder / "low.core", blocks
-
-
-def answer(image: Path, words: str) -> Any:
-    status, said, complained = look(image, words, "--json")
-    assert status == 0, complained
-    return json.loads(said)
 
 
 def test_who_holds_what(core: tuple[Path, list[int]]) -> None:
@@ -43,14 +35,14 @@ def test_who_holds_what(core: tuple[Path, list[int]]) -> None:
         read: ("cursor", "low-number"),
     }
     for address, held_by in expected.items():
-        found = answer(image, f"owner {address:#x}")["held_by"]
+        found = ask(image, f"owner {address:#x}")["held_by"]
         assert (found["name"], found["stale"]) == held_by
-    assert {each["stale"] for each in answer(image, f"refs {shared:#x}")["refs"]} == {None, "low-number"}
+    assert {each["stale"] for each in ask(image, f"refs {shared:#x}")["refs"]} == {None, "low-number"}
 
 
 def test_none_is_lost(core: tuple[Path, list[int]]) -> None:
     image, (_, lonely, _, read) = core
-    found = answer(image, "leaks")
+    found = ask(image, "leaks")
     assert {each["strength"] for each in found["leaks"]} == {"possible"}
     stale = sorted((each["name"], each["why"], each["samples"]) for each in found["stale_words"])
     assert stale == [("32 bytes", "low-number", [f"{lonely:#x}"]), ("cursor", "low-number", [f"{read:#x}"])]

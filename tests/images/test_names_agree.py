@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from schemas import valid
+from shell_door import arenascope
 from subjects import Subject
 
 from arenascope.base.class_names import type_words
@@ -33,14 +33,8 @@ int main(void) {
 }"""
 
 
-def arenascope(*words: object) -> str:
-    done = subprocess.run([ROOT / "bin" / "arenascope", *map(str, words)], capture_output=True, text=True)
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout
-
-
 def document(*words: object) -> dict[str, Any]:
-    return valid(json.loads(arenascope(*words, "--json")))
+    return valid(json.loads(arenascope(*words, "--json").stdout))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +59,7 @@ def test_addresses_on_the_screen_are_what_malloc_returned(core: Path) -> None:
     users = {hex(int(each["address"], 16) + 16) for each in chunks}
     some = sorted(users)[len(users) // 2]
     for place in (some, hex(int(some, 16) - 16), f"{some}+0x8"):
-        told = arenascope("chunk", core, place)
+        told = arenascope("chunk", core, place).stdout
         assert told.startswith(f"block {some}, ")
         assert {*re.findall(r"^(?:previous|next) +(0x\w+)$", told, re.MULTILINE)} <= users
 
@@ -73,7 +67,7 @@ def test_addresses_on_the_screen_are_what_malloc_returned(core: Path) -> None:
 def test_what_pins_shows_is_what_chunk_is_asked_for() -> None:
     with Subject("pinned") as subject:
         pins = document("pins", subject.pid)["pins"]
-        screen = arenascope("pins", subject.pid)
+        screen = arenascope("pins", subject.pid).stdout
     assert pins
     shown = {*re.findall(r"0x\w+", screen)}
     assert {each["user_address"] for each in pins} <= shown
@@ -86,8 +80,8 @@ def test_what_was_asked_for_is_shown_however_little_it_is(build: Any, start: Any
     subject = start(build(OUTSIDE))
     arenascope("save", subject.pid, tmp_path / "core")
     found = document("report", tmp_path / "core", "--types", "--owners")
-    said = arenascope("report", tmp_path / "core", "--types", "--owners")
+    said = arenascope("report", tmp_path / "core", "--types", "--owners").stdout
     (first, *_), (keeper, *_) = found["types"], found["held"]["owners"]
     assert type_words(first["type"]) in said
     assert f"`{keeper['name']}`" in said
-    assert type_words(first["type"]) not in arenascope("report", tmp_path / "core")
+    assert type_words(first["type"]) not in arenascope("report", tmp_path / "core").stdout

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
-from partial import look
 from pythons import resting
+from shell_door import ask
 from subjects import Subject
 from test_types import kinds_by_block
 
@@ -47,15 +46,12 @@ def test_a_pointer_past_such_a_header_is_certain() -> None:
         rows = [line.split("\t") for line in (subject.folder / "truth" / "fronts.txt").read_text().splitlines()]
         place = Path(str(subject.pid))
         (large,) = (address for address, name in rows if name == "g_large body")
-        status, said, complained = look(place, f"refs {large}", "--json")
-        assert status == 0, complained
-        refs = [each for each in json.loads(said)["refs"] if each["name"] == "g_large"]
-        status, said, complained = look(place, "leaks", "--json")
-    # what only complements lead to is lost
-    assert status == 1, complained
+        refs = [each for each in ask(place, f"refs {large}")["refs"] if each["name"] == "g_large"]
+        # what only complements lead to is lost
+        lost = ask(place, "leaks", status=(1,))["leaks"]
     assert [(each["into"], each["strength"]) for each in refs] == [(24, "definite")]
     bodies = {name for _, name in rows if name.endswith(" body")}
-    assert bodies.isdisjoint(row["type"] for row in json.loads(said)["leaks"])
+    assert bodies.isdisjoint(row["type"] for row in lost)
 
 
 OBJECTS = """
@@ -74,9 +70,8 @@ def test_a_pointer_to_an_object_past_pythons_own_words_is_certain() -> None:
     with resting(OBJECTS, PYTHONMALLOC="malloc") as process:
         plain, slotted, front = map(int, process.said.split())
         for user, into in ((plain, front), (slotted, 16)):
-            status, said, complained = look(Path(str(process.pid)), f"refs {user:#x}", "--json")
-            assert status == 0, complained
-            refs = [each for each in json.loads(said)["refs"] if each["into"] == into and each["encoding"] is None]
+            found = ask(process.pid, f"refs {user:#x}")["refs"]
+            refs = [each for each in found if each["into"] == into and each["encoding"] is None]
             # the list's and the module's
             assert len(refs) >= 2
             assert {each["strength"] for each in refs} == {"definite"}

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import pytest
-from partial import look
 from pythons import PYTHONS, python_of, resting
+from shell_door import ask, look
 
 CODE = """
 import collections, ctypes, functools, gc, json, sys, threading, types
@@ -136,15 +136,8 @@ SMALL = 48 << 10
 """What the small objects of one of these containers take at most."""
 
 
-def asked(image: Path) -> dict[str, Any]:
-    status, said, complained = look(image, "containers --limit 0", "--json")
-    assert status == 0, complained
-    document: dict[str, Any] = json.loads(said)
-    return document
-
-
 def rows_of(image: Path) -> dict[str, Any]:
-    document = asked(image)
+    document = ask(image, "containers --limit 0")
     assert document["notes"] == []
     return {row["path"]: row for row in document["containers"]}
 
@@ -164,18 +157,14 @@ def test_containers_are_those_that_the_program_made(release: str, tmp_path: Path
         made, lost, at = json.loads(process.said)
         live = Path(str(process.pid))
         agrees(rows_of(live), made)
-        status, said, complained = look(live, "waste --limit 0", "--json")
-        assert status == 0, complained
-        rows = {each["reason"]: each for each in json.loads(said)["waste"]}
+        rows = {each["reason"]: each for each in ask(live, "waste --limit 0")["waste"]}
         unbounded, cycle = rows["unbounded"], rows["cycle"]
         assert (unbounded["path"], unbounded["elements"], unbounded["hits"]) == ("__main__.unbounded", 200, 0)
         assert (cycle["path"], cycle["type"], cycle["containers"]) == ("Parent.children[].parent", "Parent", 50)
         assert cycle["mostly"] == "bytearray"
         assert lost <= cycle["mostly_bytes"] <= cycle["unused_bytes"] <= lost * 1.3
         for path, address in at.items():
-            status, said, complained = look(live, f"owner {address:#x}", "--json")
-            assert status == 0, complained
-            assert json.loads(said)["expression"] == path
+            assert ask(live, f"owner {address:#x}")["expression"] == path
         core = tmp_path / "core"
         assert look(live, f"save {core}")[0] == 0
     agrees(rows_of(core), made)
@@ -184,7 +173,7 @@ def test_containers_are_those_that_the_program_made(release: str, tmp_path: Path
 @pytest.mark.full
 def test_of_an_older_python_nothing_is_told() -> None:
     with resting("import sys; print('ready', flush=True); sys.stdin.read()", python_of("3.7")) as process:
-        document = asked(Path(str(process.pid)))
+        document = ask(process.pid, "containers --limit 0")
     (note,) = document["notes"]
     assert (note["id"], note["names"]) == ("python-not-known", {"version": "3.7"})
     assert not any(row["path"].startswith("sys.") for row in document["containers"])

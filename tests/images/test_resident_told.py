@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from looks import plain_environment
 from marks import in_full
+from shell_door import arenascope
 from subjects import Subject
-
-SHELL = [sys.executable, str(Path(__file__).resolve().parents[2] / "bin" / "arenascope")]
 
 
 def headline(command: str, pid: int) -> list[int]:
     """The figures of it."""
-    done = subprocess.run(
-        [*SHELL, command, str(pid), "--bytes"], capture_output=True, text=True, timeout=100, env=plain_environment()
-    )
-    assert done.returncode == 0, done.stderr
+    done = arenascope(command, pid, "--bytes")
     said = re.search(r"([\d,]+)[^(]*\(\D*([\d,]+) of it resident\)", done.stdout.splitlines()[0])
     return [int(each.replace(",", "")) for each in said.groups()] if said else []
 

@@ -10,30 +10,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from schemas import valid
+from shell_door import ARENASCOPE, arenascope
 from subjects import Subject
+from waiting import await_that, state
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and other users need root")
-
-
-def arenascope(*words, status=0):
-    done = subprocess.run(
-        [*COMMAND, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120
-    )
-    assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def state(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 class Running:
@@ -66,13 +53,6 @@ class Running:
 
 def children(pid):
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def comes_to(pid, wanted):
-    limit = time.monotonic() + 120
-    while state(pid) != wanted and time.monotonic() < limit:
-        time.sleep(0.005)
-    return state(pid) == wanted
 
 
 @pytest.fixture
@@ -137,7 +117,7 @@ def test_a_hold_is_as_long_as_it_may_be(tmp_path):
             # where we let it go before its guard did, for how long it was held
             paused = len(re.findall(r"^process \d+ .* [0-9.]+ m?s", done.stderr, re.MULTILINE))
             assert (done.stdout, done.stderr.count("\n") - paused) == ("", 1)
-            assert comes_to(running.pid, "S")
+            await_that(lambda: state(running.pid) == "S")
         for most in ("120000", "120s", "2m"):
             assert arenascope("arenas", running.pid, "--hold-at-most", most).stdout
         for wrong, told in (
@@ -155,25 +135,18 @@ def test_a_hold_is_as_long_as_it_may_be(tmp_path):
 def test_a_python_without_ctypes(bins, tmp_path):
     """As in minimal images: ptrace is out of reach, a signal is not."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['_ctypes'] = None\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "arenascope", "info", str(bins.pid)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'common'}"},
-        timeout=120,
-    )
-    assert (done.returncode, done.stdout) == (0, bins.info), done.stderr
+    done = arenascope("info", bins.pid, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.stdout == bins.info
     assert re.search("^note: .*ctypes", done.stderr, re.MULTILINE)
     assert state(bins.pid) in "RS"  # on its way to sleep again
 
 
 def test_a_stopped_process_stays_stopped(bins):
     os.kill(bins.pid, signal.SIGSTOP)
-    while state(bins.pid) != "T":
-        time.sleep(0.01)
+    await_that(lambda: state(bins.pid) == "T")
     for how in ([], ["--stop", "signal"]):
         assert arenascope("info", bins.pid, *how).stdout == bins.info
-        assert comes_to(bins.pid, "T")  # a thread that was let go is on its way to its stop for a moment
+        await_that(lambda: state(bins.pid) == "T")  # a thread that was let go is on its way to its stop for a moment
     os.kill(bins.pid, signal.SIGCONT)
 
 
@@ -190,14 +163,7 @@ from arenascope.cli.main import main
 status = main(sys.argv[1:])
 print(*sys.modules, file=sys.stderr)
 sys.exit(status)"""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "common")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    done = arenascope(*words, code=code)
     loaded = done.stderr.splitlines()[-1].split()
     assert sum(name.startswith("arenascope") for name in loaded) <= MOST_MODULES[command]
     # names of types, and tables in the formats of other programs
@@ -206,10 +172,7 @@ sys.exit(status)"""
 
 def test_no_stop_says_when_nothing_agrees(tmp_path):
     with Running(tmp_path, BUILD / "churn", tmp_path) as running:
-        done = subprocess.run(
-            [*COMMAND, "arenas", str(running.pid), "--no-stop", "--json"], capture_output=True, text=True, timeout=120
-        )
-        assert "Traceback" not in done.stderr
+        done = arenascope("arenas", running.pid, "--no-stop", "--json", status=None)
         assert done.returncode in (0, 2)
         assert str(running.pid) in done.stderr
 
@@ -314,7 +277,7 @@ def test_trim_apply_asks_with_what_it_would_bring(answer):
     with Subject("hoard", "4", "16") as subject, contextlib.ExitStack() as stack:
         ours, theirs = os.openpty()
         stack.callback(os.close, ours)
-        command = [*COMMAND, "trim", str(subject.pid), "--apply"]
+        command = [*ARENASCOPE, "trim", str(subject.pid), "--apply"]
         with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
             os.close(theirs)
             asked = b""
@@ -366,7 +329,7 @@ def test_trim_apply_names_who_traces_the_process(bins, name, how):
 
 
 def test_a_closed_pipe_is_no_error(bins):
-    script = f"{' '.join(COMMAND)} bins {bins.pid} --limit 0 2>/dev/null | head -1"
+    script = f"{' '.join(ARENASCOPE)} bins {bins.pid} --limit 0 2>/dev/null | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.count("\n") == 1
     assert done.returncode in (0, 141)

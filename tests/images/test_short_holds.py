@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from looks import completed
 from marks import full_after, in_full
 from schemas import valid
-from stopping import stop
+from shell_door import ARENASCOPE
 from subjects import Subject
+from waiting import stop
 
 from arenascope import engine
 from arenascope.base.errors import HoldOver, TargetError
@@ -322,7 +323,4 @@ def test_one_file_of_the_process_is_open_at_a_time(words, build, start, tmp_path
     """It may have more mappings of files than anybody may have files open."""
     subject = start(build(MAPPED))
     name, *rest = words.format(tmp_path / "core").split()
-    command = [sys.executable, "-m", "arenascope", name, str(subject.pid), *rest]
-    environment = {**os.environ, "PYTHONPATH": str(Path(several_subjects.__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", FEW_FILES, *command], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    completed(sys.executable, "-c", FEW_FILES, *ARENASCOPE, name, subject.pid, *rest)

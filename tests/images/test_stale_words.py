@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from partial import beside_each_other, look
+from partial import beside_each_other
+from shell_door import ask_whole, look
 from subjects import Subject
 
 pytestmark = pytest.mark.xdist_group("stale words")
@@ -24,22 +23,14 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, tupl
     saved = tmp_path_factory.mktemp("stale") / "saved.core"
     with Subject("stale") as subject:
         rows = [each.split("\t") for each in (subject.folder / "truth" / "stale.txt").read_text().splitlines()]
-        assert look(Path(str(subject.pid)), f"save {saved}")[0] == 0
+        assert look(subject.pid, f"save {saved}")[0] == 0
     return saved, {int(address, 16): (why, kind) for address, why, kind in rows}
-
-
-def answer(image: Path, words: str) -> Any:
-    status, said, complained = look(image, words, "--json")
-    assert status == 0, complained
-    found = json.loads(said)
-    assert found["complete"], found["problems"]
-    return found
 
 
 def test_nothing_is_lost(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     image, blocks = core
     assert len(blocks) >= 5
-    found = answer(image, "leaks")
+    found = ask_whole(image, "leaks")
     assert found["leaks"] == []
     assert found["stale"]["blocks"] == sum(why != HELD for why, _ in blocks.values())
     told = {int(block, 16): each["why"] for each in found["stale_words"] for block in each["samples"]}
@@ -73,7 +64,7 @@ def test_each_block_is_held_by_its_word(core: tuple[Path, dict[int, tuple[str, s
 def test_rows_of_their_own(core: tuple[Path, dict[int, tuple[str, str]]]) -> None:
     """What a stale word leads to is in no other row, and is nobody's share."""
     image, blocks = core
-    rows = answer(image, "owners --limit 0")["owners"]
+    rows = ask_whole(image, "owners --limit 0")["owners"]
     stale = [each for each in rows if each["stale"] is not None]
     assert sum(each["blocks"] for each in stale) == sum(why != HELD for why, _ in blocks.values())
     assert {each["stale"] for each in stale} == {why for why, _ in blocks.values()} - {HELD}

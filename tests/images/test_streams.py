@@ -5,19 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from marks import in_full
+from shell_door import ARENASCOPE
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 
 
 def start(*words, shell="", **environment):
     """In a shell that redirects."""
-    command = ["sh", "-c", f'exec "$0" "$@" {shell}', *COMMAND, *map(str, words)]
+    command = ["sh", "-c", f'exec "$0" "$@" {shell}', *ARENASCOPE, *map(str, words)]
     return subprocess.run(
         command, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, env={**os.environ, **environment}
     )

@@ -7,12 +7,11 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from marks import in_full
-from partial import look
-from schemas import valid
+from shell_door import ask, look
 from test_other_files import NAMES, OTHER_FILES, Replaced, build
 
 from arenascope.base.errors import TargetError
@@ -63,7 +62,7 @@ def within(root: Path, path: Path) -> Path:
 
 def tried(elsewhere: Elsewhere, *options: str) -> dict[str, str]:
     """Where it says that it looked for the first file that is not there."""
-    document = json.loads(look(elsewhere.core, "types", "--json", *options)[1])
+    document = ask(elsewhere.core, "types", *options)
     (said,) = [each["names"] for each in document["problem_records"] if each["id"] == OTHER_FILES]
     return {each: said[each] for each in ("absent", "unlike") if each in said}
 
@@ -72,10 +71,8 @@ def asked(elsewhere: Elsewhere, *options: str) -> tuple[str, list[str]]:
     """What owners and types say, and which files they say are not there."""
     said, named = "", []
     for command in ("owners", "types"):
-        status, text, complained = look(elsewhere.core, command, "--json", "--limit", "0", *options)
-        assert status == 0, complained
-        document: dict[str, Any] = valid(json.loads(text))
-        said += text
+        document = ask(elsewhere.core, f"{command} --limit 0", *options)
+        said += json.dumps(document)
         strange = [each["names"]["named"] for each in document["problem_records"] if each["id"] == OTHER_FILES]
         assert len(strange) <= 1
         named += [name for each in strange for name in each.split(", ")]
@@ -258,7 +255,6 @@ def test_the_root_of_another_process(tmp_path: Path) -> None:
     (tmp_path / "ours").touch()
     with subprocess.Popen(["unshare", "-m", "sh", "-c", inside], stdout=subprocess.PIPE, text=True) as container:
         try:
-            assert container.stdout is not None
             if container.stdout.readline() != "ready\n":
                 pytest.skip("nothing may be mounted here")
             root = f"/proc/{container.pid}/root{tmp_path}"

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from marks import full_after
 from schemas import problem_ids, valid
+from shell_door import arenascope
 from subjects import fixture_program, started
 
 ROOT = Path(__file__).resolve().parents[2]
 CUT = (2, 31)
 DRIVER = f"""
 import sys
-sys.path.insert(0, {str(ROOT / "common")!r})
 from arenascope.glibc import release_table
 release_table.NEWEST = {CUT}
 from arenascope.cli.main import main
@@ -42,20 +40,8 @@ CASES = [
 ]
 
 
-def asked(*words):
-    return subprocess.run(
-        [sys.executable, "-c", DRIVER, *map(str, words)],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=120,
-    )
-
-
-def arenascope(*words):
-    done = asked(*words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def answered(*words):
+    return arenascope(*words, code=DRIVER).stdout
 
 
 @contextmanager
@@ -70,8 +56,8 @@ def fixture(words, folder):
 @pytest.mark.parametrize("words", full_after(1, CASES), ids="-".join)
 def test_figures_are_malloc_infos(words, tmp_path):
     with fixture(words, tmp_path) as pid:
-        info = arenascope("info", pid)
-        arenas, version = (valid(json.loads(arenascope(command, "--json", pid))) for command in ("arenas", "version"))
+        info = answered("info", pid)
+        arenas, version = (valid(json.loads(answered(command, "--json", pid))) for command in ("arenas", "version"))
     assert "newer release" in version["layout"]
     assert version["checks"]["held"] == version["checks"]["tried"] >= 6
     assert info == (tmp_path / "info.xml").read_text()
@@ -85,8 +71,8 @@ def test_figures_are_malloc_infos(words, tmp_path):
 def test_a_sound_heap_of_such_a_release_is_trimmed(tmp_path):
     """Nothing that is not known of it is needed for that; as much leaves memory as was foretold."""
     with fixture(["hoard", "3", "12"], tmp_path) as pid:
-        report, check = (valid(json.loads(arenascope(command, "--json", pid))) for command in ("report", "check"))
-        applied = valid(json.loads(arenascope("trim", "--apply", "-y", "--json", pid)))["applied"]
+        report, check = (valid(json.loads(answered(command, "--json", pid))) for command in ("report", "check"))
+        applied = valid(json.loads(answered("trim", "--apply", "-y", "--json", pid)))["applied"]
     assert "trim-once" in [each["id"] for each in report["advice"]]
     assert (check["complete"], check["breaches"]) == (True, [])
     assert applied["released_bytes"] == pytest.approx(applied["predicted_bytes"], abs=128 << 10)
@@ -97,8 +83,9 @@ def test_a_sound_heap_of_such_a_release_is_trimmed(tmp_path):
 def test_blocks_of_a_form_that_it_does_not_know_are_unknown(tmp_path):
     """Fewer are found than mp_ would count, which nothing else proves: no figure, rather than one that is wrong."""
     with fixture(["mmapped"], tmp_path) as pid:
-        info, arenas = asked("info", pid), valid(json.loads(arenascope("arenas", "--json", pid)))
-    assert (info.returncode, info.stdout) == (2, "")
+        info = arenascope("info", pid, code=DRIVER, status=2)
+        arenas = valid(json.loads(answered("arenas", "--json", pid)))
+    assert info.stdout == ""
     assert "malloc_info" in info.stderr
     assert arenas["mmapped"] == {"chunks": None, "bytes": None}
     assert all(arena["used_bytes"] is not None for arena in arenas["arenas"]), arenas["problems"]

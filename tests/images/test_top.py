@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from marks import in_full
 from schemas import valid
+from shell_door import ARENASCOPE, arenascope
 from subjects import await_parked
 from test_other_allocators import library
 
@@ -21,7 +21,6 @@ from arenascope.session.header_look import HeaderLook, HeaderReader
 from arenascope.sources.live.processes_by_name import ListedProcess, list_processes
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = (sys.executable, str(ROOT / "bin" / "arenascope"), "top")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 SUBJECT = Path(__file__).with_name("top.c").read_text()
 
@@ -126,14 +125,13 @@ def test_the_resident_part_is_the_whole_looks(subject):
 
 def printed(*words: str) -> tuple[dict[str, Any], int]:
     """The only document, and the exit status."""
-    done = subprocess.run([*TOP, "--json", *words], text=True, capture_output=True, timeout=120)
+    done = arenascope("top", "--json", *words, status=None)
     (line,) = done.stdout.splitlines()
     return valid(json.loads(line)), done.returncode
 
 
 def test_each_look_is_a_line(subject):
-    words = [*TOP, "--json", "--count", "3", "--interval", "0.05", "--limit", "0"]
-    done = subprocess.run(words, text=True, capture_output=True, check=True, timeout=120)
+    done = arenascope("top", "--json", "--count", 3, "--interval", 0.05, "--limit", 0)
     documents = [valid(json.loads(line)) for line in done.stdout.splitlines()]
     assert len(documents) == 3
     for document in documents:
@@ -148,8 +146,7 @@ def test_each_look_is_a_line(subject):
 
 
 def test_one_that_cannot_be_looked_at_whole_is_said_in_a_line():
-    done = subprocess.run([*TOP, "--exact", "4194305", "--limit", "1"], text=True, capture_output=True, timeout=120)
-    assert done.returncode == 2
+    done = arenascope("top", "--exact", 4194305, "--limit", 1, status=2)
     assert len(done.stderr.splitlines()) == 1
     assert "4194305" in done.stderr
     assert done.stdout
@@ -172,7 +169,7 @@ def test_none_is_stopped_but_for_those_of_exact(subject, tmp_path, exact):
     calls = tmp_path / "calls"
     words = ["--exact", str(subject.pid)] if exact else []
     trace = ("strace", "-f", "-o", str(calls), "-e", "trace=ptrace,kill,tkill,tgkill,pidfd_send_signal,rt_sigqueueinfo")
-    subprocess.run([*trace, *TOP, "--limit", "3", *words], check=True, capture_output=True, timeout=120)
+    subprocess.run([*trace, *ARENASCOPE, "top", "--limit", "3", *words], check=True, capture_output=True, timeout=120)
     said = [line for line in calls.read_text().splitlines() if "(" in line]
     stops = [line for line in said if "PTRACE_SEIZE" in line or "SIGSTOP" in line or "PTRACE_ATTACH" in line]
     if exact:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from schemas import valid
+from shell_door import arenascope
 
 from arenascope.cli import top
 from arenascope.cli.top import TopView, top_lines
@@ -19,7 +18,6 @@ from arenascope.present.shared_text.lines_and_tables import Style
 from arenascope.sources.live.processes_by_name import list_processes
 
 ROOT = Path(__file__).resolve().parents[2]
-ARENASCOPE = (sys.executable, str(ROOT / "bin" / "arenascope"))
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # half of so many blocks is freed; chunks of the same size, too many for thread caches
 SUBJECT = Path(__file__).with_name("top_order.c").read_text()
@@ -62,8 +60,7 @@ def test_the_order_is_that_of_what_they_have(subjects, alone, sort):
 
 def test_among_all_others_no_figure_that_is_told_as_whole_is_another(subjects):
     few, many = subjects
-    words = [*ARENASCOPE, "top", "--json", "--once", "--limit", "0"]
-    done = subprocess.run(words, text=True, capture_output=True, check=True, timeout=120)
+    done = arenascope("top", "--json", "--once", "--limit", 0)
     document = valid(json.loads(done.stdout))
     rows = {row["pid"]: row for row in document["processes"]}
     for subject in (few, many):

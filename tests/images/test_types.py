@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Iterator
 
 import pytest
-from looks import ROOT
 from marks import in_full
-from partial import look
 from pythons import PYTHONS, python_of, resting
-from schemas import valid
+from shell_door import arenascope, ask, look
 from subjects import Subject
 
 from arenascope.base.model import Kind
@@ -99,9 +96,7 @@ def test_nearly_all_are_called_what_they_are(seen: Seen) -> None:
 
 def test_what_its_own_words_tell_needs_no_holders() -> None:
     with Subject("kinds.stripped") as subject:
-        status, said, complained = look(Path(str(subject.pid)), "types --quick --limit 0", "--json")
-        assert status == 0, complained
-        kinds = {row["kind"] for row in json.loads(said)["types"]}
+        kinds = {row["kind"] for row in ask(subject.pid, "types --quick --limit 0")["types"]}
         assert kinds >= {"c++", "control", "text", "node", "size"}
         assert not kinds & {"string", "vector"}
 
@@ -144,9 +139,7 @@ def test_without_rtti_and_symbols_no_class_is_made_up() -> None:
 
 def test_the_command_counts_them(seen: Seen) -> None:
     """Rows and bookkeeping are all that is in use, by system_mem, and sum up."""
-    status, said, complained = look(Path(str(seen.subject.pid)), "types --limit 0 --no-declared", "--json")
-    assert status == 0, complained
-    document = valid(json.loads(said))
+    document = ask(seen.subject.pid, "types --limit 0 --no-declared")
     assert (document["complete"], document["left_out"]) == (True, 0)
     rows, totals = document["types"], document["totals"]
     assert sum(row["bytes"] for row in rows) == totals["bytes"]
@@ -195,10 +188,8 @@ def test_pythons_objects_are_those_that_its_collector_knows() -> None:
     """Beyond 512 bytes, where its own allocator asks malloc."""
     with resting(PYTHON) as process:
         names = json.loads(process.said)
-        status, said, complained = look(Path(str(process.pid)), "types --quick --limit 0", "--json")
-        shown = look(Path(str(process.pid)), "types --quick --limit 0")[1].splitlines()
-    assert status == 0, complained
-    document = valid(json.loads(said))
+        document = ask(process.pid, "types --quick --limit 0")
+        shown = look(process.pid, "types --quick --limit 0")[1].splitlines()
     assert [each["id"] for each in document["notes"]] == ["pymalloc-apart"]
     # why most objects are missing is told in front of the table
     assert "pymalloc" in shown[1]
@@ -243,9 +234,8 @@ def test_what_pythons_objects_keep_apart_is_named(release: str) -> None:
     """Exactly as many as there are beyond what its own allocator keeps."""
     with resting(BODIES, python_of(release) if release else [sys.executable]) as process:
         made, dicts = json.loads(process.said)
-        status, said, complained = look(Path(str(process.pid)), "types --limit 0", "--json")
-    assert status == 0, complained
-    rows = {row["type"]: row for row in json.loads(said)["types"] if row["kind"] == "python" and not row["owner"]}
+        document = ask(process.pid, "types --limit 0")
+    rows = {row["type"]: row for row in document["types"] if row["kind"] == "python" and not row["owner"]}
     assert {name: rows[name]["blocks"] for name in made} == made
     assert all(rows[name]["certain"] for name in [*made, "dict keys"])
     # there are some that belong to no object, too
@@ -308,11 +298,10 @@ def test_keys_are_said_to_be_of_the_objects_whose_dict_they_are_in(release: str)
     """By class exactly: no dict that is nobody's __dict__, none that two types share, none that was freed."""
     with resting(DICTS, python_of(release) if release else [sys.executable]) as process:
         made, common, each_class = json.loads(process.said)
-        status, said, complained = look(Path(str(process.pid)), "types --limit 0", "--json")
-    assert status == 0, complained
-    classes = [row["blocks"] for row in json.loads(said)["types"] if row["type"] == "shared dict keys"]
+        document = ask(process.pid, "types --limit 0")
+    classes = [row["blocks"] for row in document["types"] if row["type"] == "shared dict keys"]
     assert classes == [common] * each_class
-    rows = {row["owner"]: row for row in json.loads(said)["types"] if row["type"] == "dict keys"}
+    rows = {row["owner"]: row for row in document["types"] if row["type"] == "dict keys"}
     found = {name: rows[name]["blocks"] if name in rows else 0 for name in made}
     # before 3.11 a class's table can be as large as that: its first objects have one in common
     made["Session"] += not each_class
@@ -324,9 +313,7 @@ def test_keys_are_said_to_be_of_the_objects_whose_dict_they_are_in(release: str)
 def test_pythons_small_objects_where_malloc_has_them() -> None:
     code = "import sys; kept = [f'{number:05d} of many' for number in range(5000)]; print(flush=True); sys.stdin.read()"
     with resting(code, PYTHONMALLOC="malloc") as process:
-        status, said, complained = look(Path(str(process.pid)), "types --quick --match str", "--json")
-    assert status == 0, complained
-    document = json.loads(said)
+        document = ask(process.pid, "types --quick --match str")
     (row,) = document["types"]
     assert 5000 < row["blocks"] < 20000
     assert document["notes"] == []
@@ -337,10 +324,7 @@ def test_a_pattern_is_a_shells_and_ends(words: str) -> None:
     """As a regular expression this one tries each way to divide a name: it would not end."""
     name, option = words.split()
     with Subject("kinds") as subject:
-        command = [sys.executable, str(ROOT / "bin" / "arenascope"), name, str(subject.pid), option]
-        done = subprocess.run(
-            [*command, r"(([\w:<>, ]+)+)+$#", "--json"], capture_output=True, text=True, timeout=60, check=True
-        )
+        done = arenascope(name, subject.pid, option, r"(([\w:<>, ]+)+)+$#", "--json", timeout=60)
     assert json.loads(done.stdout)[name] == []
 
 
@@ -350,9 +334,8 @@ def test_gobjects_are_those_that_were_made() -> None:
     # since GLib 2.76 they are malloc's in any case
     with Subject("gobjects", env={"G_SLICE": "always-malloc"}) as subject:
         text = (subject.folder / "truth" / "gobjects.txt").read_text()
-        status, said, complained = look(Path(str(subject.pid)), "types --quick --limit 0", "--json")
-    assert status == 0, complained
-    found = {row["type"]: row for row in json.loads(said)["types"] if row["kind"] == "gobject"}
+        document = ask(subject.pid, "types --quick --limit 0")
+    found = {row["type"]: row for row in document["types"] if row["kind"] == "gobject"}
     made = {name: int(count) for name, count in (line.split("\t") for line in text.splitlines())}
     assert {name: row["blocks"] for name, row in found.items() if name in made} == made
     assert all(row["certain"] for row in found.values())

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
 import pytest
-from partial import look
+from shell_door import ask
 from subjects import Subject
+from waiting import state
 
 import arenascope
 from arenascope.base import process_limits
@@ -23,7 +22,6 @@ from arenascope.base.model import OTHER_FILES
 from arenascope.base.optional_libraries import find_program
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources import types_by_engine
-from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.debug_info_types import Local, TypeFacts
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
@@ -68,73 +66,8 @@ def types_of(subject: Subject, **how: Optional[bool]) -> TypesByEngine:
     return types
 
 
-def first_of(subject: Subject) -> int:
-    """Where the kernel has put it, by nm."""
-    said = subprocess.run(["nm", subject.program], capture_output=True, text=True, check=True).stdout
-    place = next(int(line.split()[0], 16) for line in said.splitlines() if line.endswith(" first"))
-    maps = Path(f"/proc/{subject.pid}/maps").read_text().splitlines()
-    return place + next(int(line.partition("-")[0], 16) for line in maps if line.endswith("/main"))
-
-
-def test_a_variable_and_its_type(subject: Subject) -> None:
-    types = types_of(subject)
-    address = first_of(subject)
-    (variable,) = types.variables([address]).values()
-    target = types.facts(variable.type).target
-    assert target is not None
-    facts = types.facts(target)
-    assert (variable.name, variable.address, facts.name, facts.size) == ("first", address, "thing", 56)
-
-
-def of_core(core: Path) -> TypesByEngine:
-    TARGETS[:] = [ShellDoor(str(core), How("none", declared=True)).target()]
-    types = TARGETS[0].types
-    assert isinstance(types, TypesByEngine)
-    return types
-
-
 def locals_of_main(types: TypesByEngine) -> dict[str, tuple[Local, TypeFacts]]:
     return {each.name: (each, types.facts(each.type)) for each in types.locals() if each.function == "main()"}
-
-
-def test_locals_of_frames(subject: Subject) -> None:
-    """Where they are, and of which type: also of an array that is as long as a variable tells."""
-    place = first_of(subject)
-    core = subject.kernel_core()
-    types = of_core(core)
-    found = locals_of_main(types)
-    own, pointer = found["own"]
-    assert pointer.target is not None
-    assert types.facts(pointer.target).name == "thing"
-    assert own.address is not None
-    image = CoreImage(str(core))
-    (variable,) = types.variables([place]).values()
-    assert image.read(own.address, 8) == image.read(variable.address, 8) != bytes(8)
-    assert (own.tid, own.frame > 0) == (subject.pid, True)
-    array = found["row"][1]
-    assert array.target is not None
-    assert (array.form, array.length, array.size, types.facts(array.target).name) == ("array", 5, 40, "long")
-
-
-def test_damaged_debug_information(subject: Subject, tmp_path: Path) -> None:
-    """The same build-id, and DWARF of noise."""
-    address = first_of(subject)
-    kernels = subject.kernel_core()
-    core = tmp_path / "core"
-    shutil.move(kernels, core)
-    data = bytearray(subject.program.read_bytes())
-    said = subprocess.run(["readelf", "-SW", subject.program], capture_output=True, text=True, check=True).stdout
-    for name in (".debug_info", ".debug_abbrev"):
-        row = next(line for line in said.splitlines() if f" {name} " in line).partition("]")[2].split()
-        offset, size = int(row[3], 16), int(row[4], 16)
-        data[offset + 12 : offset + size] = bytes(7 * index & 0xFF for index in range(size - 12))
-    subject.end()
-    beside = tmp_path / "damaged"
-    beside.write_bytes(data)
-    os.replace(beside, subject.program)
-    target = ShellDoor(str(core), How("none", declared=True)).target()
-    assert target.types is not None
-    assert target.types.variables([address]) == {}
 
 
 def test_debug_information_that_nobody_asked_for(subject: Subject) -> None:
@@ -158,7 +91,7 @@ def test_what_is_missing_is_told(subject: Subject, monkeypatch: pytest.MonkeyPat
     assert notes(pid, "--declared") == notes(pid, "--no-declared") == []
     with Subject("kinds.stripped") as stripped:
         (note,) = notes(Path(str(stripped.pid)), "--declared")
-        version = json.loads(look(stripped.kernel_core(), "version --json")[1])
+        version = ask(stripped.kernel_core(), "version")
     assert note["id"] == "no-declared-types"
     assert "kinds.stripped" in note["names"]["files"]
     assert str(stripped.program) in version["without_debug_information"]
@@ -172,7 +105,7 @@ def test_a_program_that_is_not_here_is_what_is_missing(subject: Subject, tmp_pat
     wrong.parent.mkdir(parents=True)
     wrong.write_bytes(Path(sys.executable).read_bytes())
     for command in ("types --json", "containers --json", "version --json"):
-        found = json.loads(look(core, command, "--declared", "--sysroot", str(tmp_path / "root"))[1])
+        found = ask(core, command, "--declared", "--sysroot", tmp_path / "root")
         (problem,) = [each for each in found["problem_records"] if each["id"] == OTHER_FILES]
         assert problem["names"]["unlike"] == str(wrong), command
         told = [each for each in found.get("notes", []) if each["id"] in ("no-declared-types", "no-containers")]
@@ -180,8 +113,7 @@ def test_a_program_that_is_not_here_is_what_is_missing(subject: Subject, tmp_pat
 
 
 def notes(image: Path, *options: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(look(image, "types --json", *options)[1])["notes"]
-    return found
+    return list(ask(image, "types", *options)["notes"])
 
 
 def test_no_process_is_held_for_it(subject: Subject) -> None:
@@ -207,7 +139,7 @@ def test_nothing_is_kept_of_one_look_for_the_next(tmp_path: Path, monkeypatch: p
         build_id = "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567"
         subprocess.run(["gcc", "-g", "-O0", build_id, "-o", program, source], check=True)
         with Subject(str(program)) as subject:
-            rows = json.loads(look(Path(str(subject.pid)), "types --json", "--declared")[1])["types"]
+            rows = ask(subject.pid, "types --declared")["types"]
         assert {row["type"] for row in rows} & {"stolen", "honest"} == {name}
     assert not folder.exists()
 
@@ -282,7 +214,7 @@ def test_split_files_of_this_host_are_not_believed_of_another(tmp_path: Path, ki
 
 
 def type_names(image: Path, *options: str) -> set[str]:
-    return {row["type"] for row in json.loads(look(image, "types --json", "--declared", *options)[1])["types"]}
+    return {row["type"] for row in ask(image, "types --declared", *options)["types"]}
 
 
 def test_a_fifo_in_place_of_an_alternative_file(subject: Subject, tmp_path: Path) -> None:
@@ -300,9 +232,7 @@ def test_a_fifo_in_place_of_an_alternative_file(subject: Subject, tmp_path: Path
 
 def is_there(pid: int) -> bool:
     """And no zombie, where nobody waits for it."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
+    return state(pid) not in ("", "X", "Z")
 
 
 MANY = f"""
@@ -329,7 +259,6 @@ def test_looks_at_many_end_with_what_started_them(subject: Subject) -> None:
             text=True,
         ) as process,
     ):
-        assert process.stdout is not None
         try:
             children = [int(process.stdout.readline()) for _ in range(2)]
         finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -12,6 +11,7 @@ from marks import full_after
 from platforms import HOST
 from schemas import valid
 from subjects import Subject
+from waiting import await_that, states
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.cli import several_subjects, shell
@@ -22,7 +22,6 @@ from arenascope.session.session import Session
 from arenascope.sources.live import process_hold
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.process import ProcessImage
-from arenascope.sources.live.procfiles import thread_ids, thread_state
 
 pytestmark = pytest.mark.skipif(
     HOST.machine not in ("x86_64", "aarch64"), reason="the shell calls into x86-64 and aarch64 processes alone"
@@ -128,10 +127,7 @@ def agrees(document, text):
 
 
 def is_well(subject):
-    limit = time.monotonic() + 120
-    while any(thread_state(subject.pid, tid) in "tT" for tid in thread_ids(subject.pid)):
-        assert time.monotonic() < limit
-        time.sleep(0.002)
+    await_that(lambda: not {"t", "T"} & set(states(subject.pid)))
 
 
 def look_on(truth_of, kind, folder, looks, with_truth):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from array import array
 from pathlib import Path
 
 import pytest
+from shell_door import arenascope
 from subjects import started
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,11 +32,7 @@ def test_they_stay_untouched(words: str, tmp_path: Path) -> None:
     with started(*program) as subject:
         before = present(subject.pid)
         name, *rest = words.split()
-        done = subprocess.run(
-            [sys.executable, ROOT / "bin" / "arenascope", name, str(subject.pid), *rest, "--no-stop", "--json"],
-            check=True,
-            capture_output=True,
-        )
+        done = arenascope(name, subject.pid, *rest, "--no-stop", "--json")
         assert json.loads(done.stdout)["complete"]
         assert before >= BLOCKS
         # beside the pages with sizes it reads where heaps begin, and where they may be cut for several processes

@@ -6,12 +6,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from marks import in_full
 from schemas import valid
+from shell_door import ARENASCOPE
 
 ROOT = Path(__file__).resolve().parents[2]
 STRACE = ("strace", "-f", "-y", "-s", "0", "-e", "trace=openat,pread64,preadv", "-e", "signal=none")
@@ -33,7 +33,7 @@ class Traced:
     def __init__(self, subject, folder, *words):
         output = folder / "strace.txt"
         done = subprocess.run(
-            [*STRACE, "-o", output, sys.executable, ROOT / "bin" / "arenascope", *words, str(subject.pid), "--json"],
+            [*STRACE, "-o", output, *ARENASCOPE, *words, str(subject.pid), "--json"],
             capture_output=True,
             text=True,
         )

@@ -15,7 +15,9 @@ from typing import BinaryIO, Iterator
 
 import pytest
 from marks import in_full
+from shell_door import ARENASCOPE, arenascope, begin
 from subjects import Subject, started
+from waiting import state
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.base.whole_file import FOR_ALL, PartialFile, write_whole
@@ -25,7 +27,6 @@ from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.shell_target import ShellTarget
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = (sys.executable, str(ROOT / "bin" / "arenascope"))
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="other users' files, devices and mounts need root")
 NOBODY = 65534
 LARGE = bytes(64 << 10)
@@ -89,10 +90,7 @@ def test_every_writer_leaves_a_device_a_fifo_and_a_link(subject: int, tmp_path: 
     for file in (null, fifo, link):
         if file == fifo:
             reading.start()
-        done = subprocess.run(
-            [*COMMAND, *words.format(pid=subject, file=file).split()], capture_output=True, text=True, timeout=100
-        )
-        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+        arenascope(*words.format(pid=subject, file=file).split())
     reading.join(20)
     reader.close()
     assert stat.S_ISCHR(null.lstat().st_mode)
@@ -108,9 +106,7 @@ def test_every_writer_leaves_a_device_a_fifo_and_a_link(subject: int, tmp_path: 
 def test_a_fifo_without_a_reader_is_not_waited_for(subject: int, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    done = subprocess.run([*COMMAND, "snapshot", str(subject), str(fifo)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert str(fifo) in done.stderr
+    assert str(fifo) in arenascope("snapshot", subject, fifo, status=2).stderr
 
 
 def test_the_process_runs_while_a_reader_is_slow(subject: int, tmp_path: Path) -> None:
@@ -120,16 +116,11 @@ def test_the_process_runs_while_a_reader_is_slow(subject: int, tmp_path: Path) -
     os.mkfifo(fifo)
     reader = opened(fifo)
     fcntl.fcntl(reader, 1031, 4096)  # F_SETPIPE_SZ
-    writing = subprocess.Popen(
-        [*COMMAND, "snapshot", str(subject), str(fifo), "--sizes"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    writing = begin("snapshot", subject, fifo, "--sizes", stdout=subprocess.DEVNULL)
     first = wait(reader).read(1)
     # its first bytes are here, and it cannot have ended
     assert writing.poll() is None
-    assert Path(f"/proc/{subject}/stat").read_text().rpartition(")")[2].split()[0] in "RS"
+    assert state(subject) in ("R", "S")
     saved = json.loads(first + reader.read())
     said = writing.communicate(timeout=120)[1]
     assert writing.returncode == 0, said
@@ -140,7 +131,7 @@ def test_standard_output_in_a_file_keeps_what_else_is_printed(subject: int, tmp_
     log = tmp_path / "log"
     with log.open("w") as file:
         subprocess.run(
-            [*COMMAND, "snapshot", str(subject), "/dev/stdout"],
+            [*ARENASCOPE, "snapshot", str(subject), "/dev/stdout"],
             stdout=file,
             stderr=subprocess.DEVNULL,
             check=True,
@@ -306,12 +297,6 @@ def test_where_every_file_has_a_name(tmp_path: Path, redact: bool, monkeypatch: 
             save(ShellTarget(ProcessImage(subject.pid)), str(tmp_path / "core"), lambda: 0.0, redact)
     assert os.listdir(tmp_path) == ["core"]
     assert stat.S_IMODE((tmp_path / "core").stat().st_mode) == 0o600
-
-
-def test_one_that_is_there_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    for text in ("old", "new"):
-        write_whole(str(tmp_path / "file"), text.encode())
-    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"file": "new"}
 
 
 @pytest.mark.parametrize("redact", [False, *in_full(True)])

@@ -123,7 +123,7 @@ def _fill(archive: Archive, tests: Sequence[str]) -> None:
     for name in ("dev", "proc", "sys", "tmp", "repo"):
         archive.add(name, stat.S_IFDIR | 0o755)
     archive.add_tree(GUEST / "libc" / "root")
-    for name in ("common", "tests"):
+    for name in ("bin", "common", "tests"):
         archive.add_tree(ROOT / name, f"repo/{name}")
     archive.add_path(ROOT / "pyproject.toml", "repo/pyproject.toml")
     archive.add_tree(GUEST / "programs", "repo/fixtures/build")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from looks import completed
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "speed.md"
@@ -24,8 +25,7 @@ def test_one_command_makes_all_tables(tmp_path: Path) -> None:
     copy = tmp_path / "speed.md"
     shutil.copy(PAGE, copy)
     words = ["--megabytes", "8", "--larger", "16", "--thousands", "5", "--rounds", "1", "--write", str(copy)]
-    done = subprocess.run([sys.executable, str(BENCH), *words], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
+    done = completed(sys.executable, BENCH, *words, timeout=600, env=os.environ)
     assert done.stdout in copy.read_text()
     tables = re.findall(r"^(\|.*\|)\n\| ---.*\|\n((?:\|.*\|\n)+)", done.stdout, re.MULTILINE)
     assert len(tables) == len(TABLES)
@@ -39,9 +39,7 @@ def test_one_command_makes_all_tables(tmp_path: Path) -> None:
 def test_real_programs_have_a_table_of_their_own() -> None:
     if shutil.which("perl") is None:
         pytest.skip("perl is not installed")
-    words = [sys.executable, str(BENCH.with_name("real_programs.py")), "perl"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = completed(sys.executable, BENCH.with_name("real_programs.py"), "perl", timeout=600, env=os.environ)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()]
     assert [row[0] for row in rows[2:]] == ["perl"]
     assert len(rows[0]) == len(rows[2]) == 4

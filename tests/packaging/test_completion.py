@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import pty
 import select
 import shutil
-import signal
 import subprocess
 import termios
 import time
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from looks import give_up
+from terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 ZSH = """
@@ -126,30 +125,21 @@ def in_a_terminal(shell: str, lines: list[str], said: Path, folder: Path) -> lis
     start.write_text({"bash": BASH, "zsh": ZSH}[shell].format(script=said, answer=answer))
     command = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}[shell]
     answer.write_text("")
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(folder)
-        os.environ.update(
-            PATH=f"{ps.parent}:{os.environ['PATH']}",
-            HOME=str(folder.parent),
-            TERM="dumb",
-            INPUTRC="/dev/null",
-            HISTFILE="",
-        )
-        os.execvp(command[0], command)
-    try:
-        os.write(terminal, f"source {start}\n".encode())
+    variables = {
+        "PATH": f"{ps.parent}:{os.environ['PATH']}",
+        "HOME": str(folder.parent),
+        "INPUTRC": "/dev/null",
+        "HISTFILE": "",
+    }
+    with Terminal(command, variables=variables, cwd=folder) as terminal:
+        terminal.type(f"source {start}\n")
         for number, line in enumerate(["", *lines]):
             if number == 1:
-                wait_for_editor(terminal)
+                wait_for_editor(terminal.file)
             # ^U empties the line, ^T tells what stands there
             if number:
-                os.write(terminal, f"\x15{line}\t\x14".encode())
-            wait_for(number + 1, answer, terminal)
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(terminal)
+                terminal.type(f"\x15{line}\t\x14")
+            wait_for(number + 1, answer, terminal.file)
     return [line[2:-2] for line in answer.read_text().splitlines()[1:]]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from looks import completed
 from platforms import needs_a_checkout
 
 from arenascope.base.about import __version__
@@ -32,14 +32,8 @@ def test_the_package_is_built_and_installed_on_bare_machines() -> None:
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         pytest.skip("a bare machine is made by root with debootstrap")
     needs_a_checkout(ROOT)
-    done = subprocess.run(
-        ["scripts/newcomer.sh", "--package", "trixie"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=1150,
-        stdin=subprocess.DEVNULL,
-    )
+    words = ["scripts/newcomer.sh", "--package", "trixie"]
+    done = completed(*words, status=None, cwd=ROOT, timeout=1150, env=os.environ)
     if "nothing was tried" in done.stderr:
         pytest.skip(done.stdout.strip())
     assert done.returncode == 0, done.stdout + done.stderr

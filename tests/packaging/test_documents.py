@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 from typing import Iterator
 
 import pytest
+from looks import completed
+from shell_door import arenascope
 from subjects import Subject
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,27 +59,16 @@ def test_the_commands_in_readme_work(tmp_path: Path) -> None:
     lines = re.findall(r"(?:^|`)bin/arenascope ([^`\n#]+)", text, re.MULTILINE)
     assert len(lines) >= 5
     with Subject("workers", "10", "2") as subject:
-        done = arenascope(tmp_path, "types", str(subject.pid), "--json")
+        done = arenascope("types", subject.pid, "--json")
         block = next(row["samples"][0] for row in json.loads(done.stdout)["types"])
         named = {"PID": str(subject.pid), "CORE": str(subject.gcore()), "ADDRESS": block, "DIR": "/", "FOLDER": "/"}
         for line in lines:
             typed = re.sub(r"--interval \S+", "--interval 1 --count 2", line.partition(">")[0])
             typed = typed.replace("--apply", "--apply -y")
-            done = arenascope(tmp_path, *(named.get(word, word) for word in typed.split()))
+            done = arenascope(*(named.get(word, word) for word in typed.split()), cwd=tmp_path, status=None)
             # leaks has 1 where something is lost
             assert done.returncode == 0 or (typed.startswith("leaks") and done.returncode == 1), (line, done.stderr)
             assert done.stdout.strip(), line
-
-
-def arenascope(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(ROOT / "bin" / "arenascope"), *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-    )
 
 
 @pytest.mark.full
@@ -87,8 +77,7 @@ def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
     if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
         pytest.skip("MkDocs is not installed: make docs-site installs it")
     words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = completed(*words, cwd=ROOT)
     assert re.fullmatch(r"\d+ pages, [\d,]+ links: .*\n", done.stdout)
     names = {f"{each.relative_to(tmp_path / 'site')}" for each in (tmp_path / "site").rglob("*.html")}
     assert {"index.html", "first-look.html", "case-studies/index.html", "SECURITY.html"} <= names

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Iterator, Optional
 
 import pytest
-from looks import ROOT, plain_environment
+from looks import ROOT, completed, plain_environment
 from platforms import needs_a_checkout
 from schemas import valid
 from subjects import Subject
@@ -66,17 +66,7 @@ def made(target: Path, interface: int = INTERFACE) -> Path:
 
 
 def run(*words: object, status: int = 0, **environment: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd="/",
-        env={**plain_environment(), **environment},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=300,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
+    return completed(*words, status=status, cwd="/", env=plain_environment(environment)).stdout
 
 
 def version(launcher: Path, pid: int) -> dict[str, object]:

@@ -5,28 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from lldb_door import NEWEST_LLDB
+from looks import completed
 
 ROOT = Path(__file__).resolve().parents[2]
 ASKED = "heap version --json"
 
 
 def run(*command: object, home: Path) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HOME": str(home)},
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return completed(*command, env={**os.environ, "HOME": str(home)}, cwd="/").stdout
 
 
 @pytest.fixture(scope="module")

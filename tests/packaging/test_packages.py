@@ -13,9 +13,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from looks import completed
 from marks import in_full
 from platforms import needs_the_lock
 from schemas import valid
+from subjects import Subject
 
 from arenascope.base import optional_libraries
 from arenascope.engine import INTERFACE, NAME
@@ -28,29 +30,13 @@ CLEAN = {name: value for name, value in os.environ.items() if name not in ("PYTH
 
 
 def run(*command, status=0):
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        env=CLEAN,
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        timeout=240,
-    )
-    assert done.returncode == status, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
+    return completed(*command, status=status, env=CLEAN, cwd="/")
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("subject")
-    subject = subprocess.Popen([str(FIXTURE), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert subject.stdout.readline() == f"ready {subject.pid}\n"
-        yield subject.pid, folder
-    finally:
-        subject.kill()
-        subject.wait()
+def process():
+    with Subject("bins") as subject:
+        yield subject.pid, subject.folder / "truth"
 
 
 @pytest.fixture(scope="module")
@@ -278,17 +264,7 @@ def before_us():
 
 def run_in(folder, *command, status=0, **environment):
     paths = {"PATH": f"{Path(sys.executable).parent}:{CLEAN['PATH']}"}
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-        env={**CLEAN, **paths, **environment},
-    )
-    assert done.returncode == status, done.stderr
-    return done.stdout
+    return completed(*command, status=status, cwd=folder, env={**CLEAN, **paths, **environment}).stdout
 
 
 OURS = str(ROOT / "common")
@@ -343,8 +319,6 @@ def test_the_launcher_says_which_python_it_needs(tmp_path, missing):
             'exec(compile(open(sys.argv[3]).read(), sys.argv[3], "exec"))\' "$@"\n'
         )
         (tmp_path / "python3").chmod(0o755)
-    done = subprocess.run(
-        ["/bin/sh", LAUNCHER, "--version"], capture_output=True, text=True, timeout=60, env={"PATH": str(tmp_path)}
-    )
+    done = completed("/bin/sh", LAUNCHER, "--version", status=None, env={"PATH": str(tmp_path)})
     (line,) = done.stderr.splitlines()
     assert re.search("python3" if missing else r"Python 3\.9 .* 3\.6", line)

@@ -13,23 +13,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from looks import completed
 from platforms import needs_a_checkout
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*command: object, status: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        timeout=500,
-    )
-    assert done.returncode == status, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
+    return completed(*command, status=status, env={**os.environ, **environment}, cwd="/")
 
 
 def pack(target: Path, **environment: str) -> Path:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Callable, Iterator, Optional, Sequence
 
 import pytest
 from doors import DOORS, NEWEST
-from looks import ROOT, plain_environment
+from looks import ROOT, completed, plain_environment
 from marks import full_after
 from subjects import Subject
 
@@ -52,17 +51,7 @@ def give_all(path: Path, owner: int) -> None:
 
 
 def run(*words: object, cwd: str = "/") -> str:
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=cwd,
-        env=plain_environment(),
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return completed(*words, cwd=cwd).stdout
 
 
 def checkout(root: Path) -> Path:
@@ -218,14 +207,8 @@ def test_pythonpath_that_names_the_standard_library(tmp_path: Path, words: Seque
     packed = tmp_path / "core.lz4"
     packed.write_bytes(b"\x04\x22\x4d\x18" + bytes(4096))
     start = START.format(str(ROOT / "common"))
-    done = subprocess.run(
-        [sys.executable, *words, "-c", start, "report", packed],
-        env={**plain_environment(), "PYTHONPATH": f"{os.path.dirname(os.__file__)}:{named}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2, done.stderr
+    environment = plain_environment({"PYTHONPATH": f"{os.path.dirname(os.__file__)}:{named}"})
+    completed(sys.executable, *words, "-c", start, "report", packed, status=2, env=environment)
     assert not mark.exists(), mark.read_text()
 
 

@@ -109,7 +109,7 @@ def python(text: str) -> Start:
 
 
 def worked(work: Work, rounds: int, path: str = "socket", greet: Callable[[socket.socket], None] = bool) -> Load:
-    return lambda running: running.work(running.folder / path, work, rounds, greet)
+    return lambda running: running.serve(running.folder / path, work, rounds, greet, rounds)
 
 
 def in_turn(*loads: Load) -> Load:

@@ -3,7 +3,6 @@ chance, pointers amid structs. Each program's source says who has it."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import socket
@@ -12,9 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from partial import look
 from programs import Env, Program, halfway, rust, script, write_templates
-from running import Running, standing
+from running import Running
+from shell_door import ask
+from waiting import free_port, standing
 
 NEARLY_ALL, LITTLE = 0.95, 0.01
 LXML = """
@@ -80,12 +80,6 @@ endfor
 call writefile(['ready'], '/dev/stdout', 'a')
 sleep 3600
 """
-
-
-def free_port() -> int:
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        return int(some.getsockname()[1])
 
 
 def listening(running: Running) -> None:
@@ -182,9 +176,7 @@ POSSIBLE = (Program("squid", squid, listening), Program("vim", vim))
 
 def asked(running: Running, words: str) -> Any:
     with standing(running.pid):
-        status, said, complained = look(Path(str(running.pid)), words, "--json")
-    assert status in (0, 1), complained
-    return json.loads(said)
+        return ask(running.pid, words, status=(0, 1))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ its source says so, too.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -21,11 +20,11 @@ import programs
 import pytest
 from ledger import Ledger, count_of_dropped, drop_from_now_on
 from looks import give_up
-from partial import look
 from programs import named
-from running import Running, standing
-from schemas import valid
+from running import Running
+from shell_door import ask, look
 from subjects import Subject
+from waiting import standing
 
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.edges import Lumps
@@ -130,9 +129,7 @@ def named_in(core: Path) -> Named:
 
 def asked(image: object) -> list[dict[str, Any]]:
     """What is certainly lost."""
-    status, said, complained = look(Path(str(image)), "leaks", "--json")
-    assert status in (0, LOST), complained
-    document = valid(json.loads(said))
+    document = ask(image, "leaks", status=(0, LOST))
     assert document["unknown"]["blocks"] == 0, document["problems"]
     assert document["reached"]["blocks"] > 50
     perhaps = [each for each in document["leaks"] if each["strength"] == "possible"]
@@ -155,7 +152,7 @@ def test_nothing_else_is_lost(recorded: Running, request: pytest.FixtureRequest,
     with standing(recorded.pid):
         live = asked(recorded.pid)
         truth, held = Ledger(recorded.pid), Held(recorded)
-        assert look(Path(str(recorded.pid)), f"save {saved}")[0] == 0
+        assert look(recorded.pid, f"save {saved}")[0] == 0
         named = named_in(saved)
         explained = [each for each in LOSES.get(name, ()) if any(each(held, block) for block in named.definite)]
         held.close()
@@ -237,12 +234,11 @@ def test_what_was_dropped_is_found(planted: Running, tmp_path: Path) -> None:
     """Of some that were dropped an old word still tells: these are not lost."""
     saved = tmp_path / "saved.core"
     with standing(planted.pid):
-        status, said, _ = look(Path(str(planted.pid)), "leaks", "--json")
+        document = ask(planted.pid, "leaks", status=(LOST,))
         truth = Ledger(planted.pid)
-        assert look(Path(str(planted.pid)), f"save {saved}")[0] == 0
-    assert status == LOST
+        assert look(planted.pid, f"save {saved}")[0] == 0
     found = named_in(saved)
-    assert count(definite(json.loads(said))) == len(found.definite)
+    assert count(definite(document)) == len(found.definite)
     dropped = set(truth.dropped)
     lost = {block for block in dropped if not truth.is_reached(block)}
     assert len(dropped) >= LEAST

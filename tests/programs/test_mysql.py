@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import tempfile
 from pathlib import Path
 
 import pytest
-from partial import look
 from programs import log_in, mariadb, query, tables, told
 from running import Running
+from shell_door import ask
 
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.name_all_blocks import catalogue_of
@@ -40,9 +39,7 @@ def given_out(pid: int) -> int:
 
 def connections_of(pid: int) -> int:
     """Objects of THD: threads of its own have some, too."""
-    status, said, complained = look(Path(str(pid)), "types --quick --match THD", "--json")
-    assert status == 0, complained
-    (row,) = json.loads(said)["types"]
+    (row,) = ask(pid, "types --quick --match THD")["types"]
     assert (row["kind"], row["module"], row["certain"]) == ("c++", "mariadbd", True)
     return int(row["blocks"])
 
@@ -60,7 +57,7 @@ def test_all_that_my_malloc_gave_out_is_known() -> None:
     with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
         running = mariadb(Path(folder), None)
         try:
-            running.work(running.folder / "socket", tables, 10, log_in)
+            running.serve(running.folder / "socket", tables, 10, log_in, 10)
             with connected_to(running) as connection:
                 before, known = status_of(connection, "Memory_used"), given_out(running.pid)
                 for number in range(50):
@@ -73,13 +70,12 @@ def test_all_that_my_malloc_gave_out_is_known() -> None:
                 assert (came, connections_of(running.pid) - sessions) == (7, 7)
                 for other in others:
                     other.close()
-                status, said, complained = look(Path(str(running.pid)), "types --limit 0", "--json")
+                document = ask(running.pid, "types --limit 0")
         finally:
             running.end()
     assert grew > 50 * 100_000
     assert abs(more - grew) < grew // 100
-    assert status == 0, complained
-    rows = json.loads(said)["types"]
+    rows = document["types"]
     # nearly nothing is left of which no more than the size is known
     sized = sum(row["bytes"] for row in rows if row["kind"] == "size" and ":" not in row["type"])
     assert sized < sum(row["bytes"] for row in rows) // 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 
 import pytest
 from doors import DOORS, GDB, NEWEST, Live, Outcome, give_up
-from running import Running, await_stop, states
+from running import Running
+from waiting import standing, states
 
 PAGE = 4096
 MALLOC = ("live", "mmapped", "tcache", "returnable", "thread_tops", "main_top", "scraps")
@@ -76,9 +76,7 @@ class Moment:
     """A program that stands still, and what each door says of it then."""
 
     def __init__(self, running: Running, subject: Live) -> None:
-        os.kill(running.pid, signal.SIGSTOP)
-        try:
-            await_stop(running.pid)
+        with standing(running.pid):
             self.before = mappings(running.pid)
             self.outcomes = dict(zip(COMMANDS, DOORS["shell"].run(subject, COMMANDS)))
             self.after = mappings(running.pid)
@@ -86,8 +84,6 @@ class Moment:
             if self.report["complete"]:
                 self.scanned = DOORS["shell"].run(subject, [REPORT], symbols=False)[0].json()
                 self.gdb = GDB.run(subject, [REPORT])[0].json() if not GDB.available() else None
-        finally:
-            os.kill(running.pid, signal.SIGCONT)
 
     def json(self, command: str) -> dict[str, Any]:
         return self.outcomes[command].json()

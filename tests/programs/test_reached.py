@@ -20,9 +20,10 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 import numpy
 import pytest
 from ledger import NOWHERE, PIECE, RED_ZONE, WORD, Ledger, Span, Spans, kernel_words
-from partial import look
 from programs import PROGRAMS, SINGLE
-from running import Running, standing
+from running import Running
+from shell_door import look
+from waiting import standing
 
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.leads import Owner
@@ -238,7 +239,7 @@ def test_the_largest_lead_to_what_they_hold(recorded: Running, request: pytest.F
     name, saved = request.node.callspec.params["recorded"], tmp_path / "saved.core"
     with standing(recorded.pid):
         truth = Pointers(recorded.pid)
-        assert look(Path(str(recorded.pid)), f"save {saved}")[0] == 0
+        assert look(recorded.pid, f"save {saved}")[0] == 0
     claims = claims_of(saved)
     assert claims
     for claim in claims:

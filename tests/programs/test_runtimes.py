@@ -49,7 +49,6 @@ def drawn(blocks: dict[int, int]) -> list[tuple[int, int]]:
 
 
 def said_by(running: Running, last: bytes) -> bytes:
-    assert running.process.stdout is not None
     said = b""
     while not said.endswith(last):
         piece = running.process.stdout.read(1 << 16)
