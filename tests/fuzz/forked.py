@@ -1,23 +1,24 @@
-"""Many runs of the shell's door in few processes: each forked from one that has loaded all, and bounded as it runs.
+"""Many runs by chance in few processes: each forked from one that has loaded all, and bounded as it runs.
 
 A run that ends in an exception, takes too long, wants too much memory or takes its process with it is a failure.
+ARENASCOPE_FUZZ_RUNS says how many `make fuzz` does; ARENASCOPE_FUZZ_SEED=SEED does a series again, SEED:INDEX a single
+run.
 """
 
 from __future__ import annotations
 
-import contextlib
+import datetime
 import io
 import os
 import resource
 import select
 import signal
-import sys
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Callable, Iterator, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, NoReturn, Optional, Sequence
 
-from arenascope.cli import main as cli
+import pytest
 
 SECONDS = 10
 BYTES = 500 << 20
@@ -25,8 +26,15 @@ GRACE = 120
 """Seconds after which a process that does not heed its timer is ended."""
 
 
+LONG, MAX_SHOWN = 30_000, 20
+
+
 class Endless(BaseException):
     """No handler of the door's takes it for its own."""
+
+
+class Failure(AssertionError):
+    """What must hold of every answer does not."""
 
 
 class Run(NamedTuple):
@@ -42,24 +50,6 @@ class Ended(NamedTuple):
     words: str
     wrong: str
     seconds: float
-
-
-class Said(NamedTuple):
-    status: int
-    out: str
-    complaint: str
-
-
-def door(words: Sequence[str]) -> Said:
-    """The shell's door, in this process."""
-    out, complaint = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(complaint):
-        sys.__stderr__, before = complaint, sys.__stderr__
-        try:
-            status = cli.main(list(words))
-        finally:
-            sys.__stderr__ = before
-    return Said(status, out.getvalue(), complaint.getvalue())
 
 
 def _stop(number: int, frame: Optional[FrameType]) -> None:
@@ -137,3 +127,34 @@ def _run_each(make: Callable[[int], Run], indices: Sequence[int], write: int) ->
 
 def _tell(write: int, kind: str, text: str) -> None:
     os.write(write, f"{kind} {' | '.join(text.splitlines())[-3000:]}\n".encode(errors="replace"))
+
+
+def fuzz(make: Callable[[str, int], Run], count: int, seed: str) -> None:
+    """The runs that `make` makes of a seed and a number."""
+    seed = os.environ.get("ARENASCOPE_FUZZ_SEED", seed)
+    first = 0
+    if ":" in seed:
+        seed, _, index = seed.rpartition(":")
+        first, count = int(index), 1
+    print(f"fuzz: seed {seed}, {count} runs", flush=True)
+    failures, longest = [], 0.0
+    for ended in run_all(lambda index: make(seed, first + index), count):
+        longest = max(longest, ended.seconds)
+        if ended.wrong:
+            failures.append(f"run {ended.words}: {ended.wrong}")
+            if len(failures) >= MAX_SHOWN:
+                break
+    print(f"fuzz: the longest run took {longest:.1f} s", flush=True)
+    assert not failures, "\n\n".join(failures)
+
+
+def fuzz_many(make: Callable[[str, int], Run], share: int = 1) -> None:
+    """Others each time."""
+    runs = int(os.environ.get("ARENASCOPE_FUZZ_RUNS", LONG)) // share
+    fuzz(make, runs, f"{datetime.date.today().isoformat()} {os.getpid()}")
+
+
+def seeds(few: int, more: int) -> Any:
+    """Always the same, as a test may not depend on the day: what is new is for `make fuzz`."""
+    rest = [pytest.param(each, more, marks=pytest.mark.full) for each in ("once more", "again", "more")]
+    return pytest.mark.parametrize(("seed", "runs"), [("always", few), *rest], ids=lambda each: str(each))

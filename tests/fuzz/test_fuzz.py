@@ -1,24 +1,17 @@
-"""Damaged images by chance: a short run among all tests, a long one by `make fuzz`.
-
-ARENASCOPE_FUZZ_RUNS says how many; ARENASCOPE_FUZZ_SEED=SEED does a run's series again, SEED:INDEX a single one.
-"""
+"""Damaged images by chance: a short run among all tests, a long one by `make fuzz` (forked.py)."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import datetime
 import json
-import os
 import random
-import signal
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import FrameType
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 import pytest
 from fake_door import FakeDoor, run_json
+from forked import Endless, Failure, Run, fuzz, fuzz_many, seeds
 from heap_mixtures import everything, random_image
 from schemas import valid
 from subjects import Subject
@@ -31,10 +24,6 @@ from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.shell_target import ShellTarget
-
-
-class Endless(BaseException):
-    """More was read than any walk of this image can need."""
 
 
 @dataclass
@@ -297,8 +286,6 @@ def all_images() -> list[Image]:
     return images
 
 
-SECONDS = 30
-"""Of processor time, for one command."""
 READS, BYTES = 200_000, 1 << 30
 FACTOR = 30
 """A damaged heap is looked at more often than a whole one: for another layout, or for where chunks go on."""
@@ -312,68 +299,38 @@ SEEN_BY_CHECK = ("chunk.free.size",)
 """Fields that walks take as malloc_info does, within what their list allows: `check` holds them against neighbours."""
 
 
-class Failure(AssertionError):
-    """What went wrong, and with what."""
-
-
-@contextlib.contextmanager
-def time_limit(seconds: int) -> Iterator[None]:
-    def stop(number: int, frame: Optional[FrameType]) -> None:
-        raise Endless(f"{seconds} s of processor time")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
-def one_run(images: Sequence[Image], seed: str) -> None:
+def one_run(images: Sequence[Image], seed: str) -> Run:
     """One image, one wound, one command; the same for the same seed."""
     rng = random.Random(seed)
     image = rng.choice(images)
     wound = image.wound(rng)
     name = rng.choice((*NAMES, *["arenas"] * (len(NAMES) // 2)))
     words = [*image.words(name, rng), *(["--json"] if name == "arenas" or rng.random() < 0.5 else [])]
-    what = f"run {seed}: {name} {' '.join(words)} on {image.name}; {wound}"
-    text = answer(image, wound, rng, name, words, what)
-    if text is None:
-        return
-    if "--json" in words:
-        document = document_of(text, what)
-        if name == "arenas":
-            check_totals(image, wound, document, what)
+
+    def act() -> None:
+        text = answer(image, wound, rng, name, words)
+        if text is not None and "--json" in words:
+            document = valid(json.loads(text))
+            if name == "arenas":
+                check_totals(image, wound, document)
+
+    return Run(f"{seed} {name} {' '.join(words)} on {image.name}; {wound}", act)
 
 
-def answer(image: Image, wound: Wound, rng: random.Random, name: str, words: list[str], what: str) -> Optional[str]:
+def answer(image: Image, wound: Wound, rng: random.Random, name: str, words: list[str]) -> Optional[str]:
     """The command's output; None where it refused in so many words."""
     reads, size = image.need(name)
     door = image.door(wound, rng, FACTOR * reads + READS, FACTOR * size + BYTES)
     try:
-        with time_limit(SECONDS):
-            execute(find_command(name), words, door)
+        execute(find_command(name), words, door)
     except ArenascopeError as error:
         if not error.message:
-            raise Failure(f"{what}: an error that says nothing") from error
+            raise Failure("an error that says nothing") from error
         return None
-    except Endless as error:
-        raise Failure(f"{what}: {error}") from error
-    except Exception as error:
-        raise Failure(f"{what}: {type(error).__name__}: {error}") from error
     return "".join(door.written)
 
 
-def document_of(text: str, what: str) -> dict[str, Any]:
-    """As its schema says, and complete where it names no problem."""
-    try:
-        return valid(json.loads(text))
-    except AssertionError as error:
-        raise Failure(f"{what}: {error}") from error
-
-
-def check_totals(image: Image, wound: Wound, found: dict[str, Any], what: str) -> None:
+def check_totals(image: Image, wound: Wound, found: dict[str, Any]) -> None:
     """What is shown as complete is what the whole image holds."""
     if not found["complete"] or any(label in FREE_OF_REDUNDANCY for label in wound.labels):
         return
@@ -382,9 +339,9 @@ def check_totals(image: Image, wound: Wound, found: dict[str, Any], what: str) -
     for name in FIGURES:
         told, true = found["totals"][name], image.figures["totals"][name]
         if told != true:
-            if any(label in SEEN_BY_CHECK for label in wound.labels) and not _is_sound(image, wound, what):
+            if any(label in SEEN_BY_CHECK for label in wound.labels) and not _is_sound(image, wound):
                 return
-            raise Failure(f"{what}: {name} is {told}, but {true} in the whole image")
+            raise Failure(f"{name} is {told}, but {true} in the whole image")
 
 
 def _is_shorter_ring(image: Image, found: dict[str, Any]) -> bool:
@@ -399,13 +356,12 @@ def _is_shorter_ring(image: Image, found: dict[str, Any]) -> bool:
     return same and bool(left_out) and not any(true[address]["threads"] for address in left_out)
 
 
-def _is_sound(image: Image, wound: Wound, what: str) -> bool:
-    text = answer(image, wound, random.Random(0), "check", ["--json"], what)
-    return text is not None and not document_of(text, what)["breaches"]
+def _is_sound(image: Image, wound: Wound) -> bool:
+    text = answer(image, wound, random.Random(0), "check", ["--json"])
+    return text is not None and not valid(json.loads(text))["breaches"]
 
 
-SHORT, LONG = 500, 30_000
-MAX_SHOWN = 20
+SHORT = 500
 
 
 @pytest.fixture(scope="module")
@@ -413,51 +369,12 @@ def images() -> list[Image]:
     return all_images()
 
 
-def series(runs: int, *seeds: str) -> Iterator[str]:
-    for seed in seeds:
-        if ":" in seed:
-            yield seed
-            continue
-        for index in range(runs // len(seeds)):
-            yield f"{seed}:{index}"
-
-
-def fuzz(images: list[Image], runs: int, *seeds: str) -> None:
-    failures = []
-    seeds = (os.environ["ARENASCOPE_FUZZ_SEED"],) if "ARENASCOPE_FUZZ_SEED" in os.environ else seeds
-    print(f"fuzz: seeds {', '.join(seeds)}, {runs} runs over {len(images)} images", flush=True)
-    for seed in series(runs, *seeds):
-        try:
-            one_run(images, seed)
-        except Failure as failure:
-            failures.append(failure)
-            if len(failures) >= MAX_SHOWN:
-                break
-    if failures:
-        raise failures[0] if len(failures) == 1 else AssertionError("\n".join(map(str, failures)))
-
-
-def today() -> str:
-    return datetime.date.today().isoformat()
-
-
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(
-    ("seed", "runs"),
-    [
-        ("always", SHORT // 16),
-        *(
-            pytest.param(each, SHORT // 4, marks=pytest.mark.full)
-            for each in ("once more", "again", "more", "and more")
-        ),
-    ],
-    ids=["always", "once more", "again", "more", "and more"],
-)
+@seeds(SHORT // 16, SHORT // 4)
 def test_a_few(images: list[Image], seed: str, runs: int) -> None:
-    """Always the same, as a test may not depend on the day: what is new is for `make fuzz`."""
-    fuzz(images, runs, seed)
+    fuzz(lambda seed, index: one_run(images, f"{seed}:{index}"), runs, seed)
 
 
 @pytest.mark.fuzz
 def test_many(images: list[Image]) -> None:
-    fuzz(images, int(os.environ.get("ARENASCOPE_FUZZ_RUNS", LONG)), f"{today()} {os.getpid()}")
+    fuzz_many(lambda seed, index: one_run(images, f"{seed}:{index}"))

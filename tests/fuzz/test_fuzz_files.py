@@ -1,6 +1,5 @@
 """Files by chance: cores whose headers, notes and link maps lie, wrappers that are cut or lie, snapshots of any shape
-and folders of them, debug files. A short run among all tests, a long one by `make fuzz`; what makes it longer, or does
-one run again, is in test_fuzz.py.
+and folders of them, debug files. A short run among all tests, a long one by `make fuzz` (forked.py).
 """
 
 from __future__ import annotations
@@ -8,20 +7,20 @@ from __future__ import annotations
 import copy
 import gzip
 import json
-import os
 import random
 import re
 import shutil
 import struct
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator, NamedTuple, Protocol, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import pytest
-from forked import Run, Said, door, run_all
+from forked import Failure, Run, fuzz, fuzz_many, seeds
 from schemas import valid
+from shell_door import Said, typed
 from subjects import Subject
-from test_fuzz import LONG, MAX_SHOWN, today
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.commands.framework.all_commands import COMMAND_NAMES
@@ -74,6 +73,25 @@ class Damage(NamedTuple):
     patches: list[tuple[int, bytes]]
     size: int
     words: str
+
+    @contextmanager
+    def done_to(self, path: Path, data: bytes) -> Iterator[None]:
+        """Meanwhile: `data` is what the file has."""
+        try:
+            with open(path, "r+b") as file:
+                for at, new in self.patches:
+                    file.seek(at)
+                    file.write(new)
+                file.truncate(self.size)
+            yield
+        finally:
+            with open(path, "r+b") as file:
+                for at, new in self.patches:
+                    file.seek(at)
+                    file.write(data[at : at + len(new)])
+                file.seek(self.size)
+                file.write(data[self.size :])
+                file.truncate(len(data))
 
 
 def fields_of(path: str) -> list[Field]:
@@ -291,16 +309,6 @@ PACKERS = (("gz", "gzip"), ("xz", "xz"), ("bz2", "bzip2"), ("zst", "zstd"), ("lz
 RAW = re.compile("(?!\x1b\\[[0-9;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
-class Failure(AssertionError):
-    pass
-
-
-class Makes(Protocol):
-    """Which run a seed and a number stand for."""
-
-    def make(self, seed: str, index: int) -> Run: ...
-
-
 def check(said: Said, words: list[str]) -> None:
     """What must hold of every answer."""
     if said.status not in (0, 1, 2):
@@ -365,23 +373,11 @@ class Bench:
             words += [str(saved), *(["--redact"] if rng.random() < 0.5 else [])]
 
         def act() -> None:
-            with open(path, "r+b") as file:
-                file.truncate(damage.size)
-                for at, data in damage.patches:
-                    file.seek(at)
-                    file.write(data)
-            try:
-                check(door(words), words)
-            finally:
-                saved.unlink(missing_ok=True)
-                with open(path, "r+b") as file:
-                    file.truncate(len(damager.data))
-                    for at, data in damage.patches:
-                        file.seek(at)
-                        file.write(damager.data[at : at + len(data)])
-                    if damage.size < len(damager.data):
-                        file.seek(damage.size)
-                        file.write(damager.data[damage.size :])
+            with damage.done_to(path, damager.data):
+                try:
+                    check(typed(words), words)
+                finally:
+                    saved.unlink(missing_ok=True)
 
         return Run(f"{words[0]} {name}: {damage.words}", act)
 
@@ -396,7 +392,7 @@ class Bench:
 
         def act() -> None:
             path.write_bytes(packed[:end])
-            check(door(words), words)
+            check(typed(words), words)
 
         return Run(f"arenas packed.{ending}, {end} bytes of {len(packed)}", act)
 
@@ -409,7 +405,7 @@ class Bench:
         def act() -> None:
             for path, data in zip(paths, files):
                 path.write_bytes(data)
-            check(door(words), words)
+            check(typed(words), words)
 
         return Run("diff", act)
 
@@ -460,44 +456,19 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
         cores["gcore"] = folder / "gcore.core"
         shutil.copy(subject.gcore(), cores["gcore"])
     saved = folder / "snapshot.json"
-    said = door(["snapshot", str(cores["fastbins"]), str(saved), "--sizes", "--types", "--owners"])
+    said = typed(["snapshot", str(cores["fastbins"]), str(saved), "--sizes", "--types", "--owners"])
     assert said.status == 0, said.complaint
     return Bench(folder, cores, json.loads(saved.read_text()), program)
 
 
-def fuzz(bench: Makes, count: int, seed: str) -> None:
-    seed = os.environ.get("ARENASCOPE_FUZZ_SEED", seed)
-    first = 0
-    if ":" in seed:
-        seed, _, index = seed.rpartition(":")
-        first, count = int(index), 1
-    print(f"fuzz: seed {seed}, {count} runs over files", flush=True)
-    failures, longest = [], 0.0
-    for ended in run_all(lambda index: bench.make(seed, first + index), count):
-        longest = max(longest, ended.seconds)
-        if ended.wrong:
-            failures.append(f"run {ended.words}: {ended.wrong}")
-            if len(failures) >= MAX_SHOWN:
-                break
-    print(f"fuzz: the longest run took {longest:.1f} s", flush=True)
-    assert not failures, "\n\n".join(failures)
-
-
-@pytest.mark.parametrize(
-    ("seed", "runs"),
-    [
-        ("always", SHORT // 12),
-        *(pytest.param(each, SHORT // 3, marks=pytest.mark.full) for each in ("once more", "again", "more")),
-    ],
-    ids=["always", "once more", "again", "more"],
-)
+@seeds(SHORT // 12, SHORT // 3)
 def test_a_few(bench: Bench, seed: str, runs: int) -> None:
-    fuzz(bench, runs, seed)
+    fuzz(bench.make, runs, seed)
 
 
 @pytest.mark.fuzz
 def test_many(bench: Bench) -> None:
-    fuzz(bench, int(os.environ.get("ARENASCOPE_FUZZ_RUNS", LONG)), f"{today()} {os.getpid()}")
+    fuzz_many(bench.make)
 
 
 class Kept:
@@ -507,7 +478,7 @@ class Kept:
         self.page, self.moments = folder / "page.html", folder / "moments"
         self.moments.mkdir()
         with Subject("cache") as subject:
-            said = door(["snapshot", str(subject.pid), str(folder / "snapshot"), "--types", "--owners"])
+            said = typed(["snapshot", str(subject.pid), str(folder / "snapshot"), "--types", "--owners"])
             assert said.status == 0, said.complaint
         self.snapshot: dict[str, Any] = json.loads((folder / "snapshot").read_text())
 
@@ -527,7 +498,7 @@ class Kept:
             for path, data in files.items():
                 path.write_bytes(data)
             try:
-                check(door(words), words)
+                check(typed(words), words)
                 if self.page.exists() and RAW.search(self.page.read_text()):
                     raise Failure("characters that steer what is written, on a page")
             finally:
@@ -543,9 +514,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 
 def test_a_few_kept(kept: Kept) -> None:
-    fuzz(kept, SHORT // 8, "always")
+    fuzz(kept.make, SHORT // 8, "always")
 
 
 @pytest.mark.fuzz
 def test_many_kept(kept: Kept) -> None:
-    fuzz(kept, int(os.environ.get("ARENASCOPE_FUZZ_RUNS", LONG)) // 2, f"{today()} {os.getpid()}")
+    fuzz_many(kept.make, 2)

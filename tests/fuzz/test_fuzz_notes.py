@@ -1,12 +1,11 @@
 """Files of `save` by chance: what their notes say, packed again after it was changed, and bombs in place of it.
 
-A short run among all tests, a long one by `make fuzz`; what makes it longer, or does one run again, is in test_fuzz.py.
+A short run among all tests, a long one by `make fuzz` (forked.py).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import struct
@@ -17,11 +16,11 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
 import pytest
-from forked import Run, door, run_all
+from forked import Failure, Run, fuzz, fuzz_many, run_all, seeds
 from marks import full_after
+from shell_door import typed
 from subjects import Subject
-from test_fuzz import LONG, today
-from test_fuzz_files import NAMES, RAW, SEGMENT, Damage, Damager, Failure, check, fields_of, fuzz, replace_one, values
+from test_fuzz_files import NAMES, RAW, SEGMENT, Damage, Damager, check, fields_of, replace_one, values
 from test_hostile_files import appended, load
 
 from arenascope.sources.core.core_image import CoreImage
@@ -243,23 +242,14 @@ class Notes:
             words.append("--json")
 
         def act() -> None:
-            with open(path, "r+b") as file:
-                for at, data in damage.patches:
-                    file.seek(at)
-                    file.write(data)
-                file.truncate(damage.size)
-            try:
-                check(door(words), words)
-                if self.page.exists() and RAW.search(self.page.read_text()):
-                    raise Failure("characters that steer what is written, on a page")
-            finally:
-                self.page.unlink(missing_ok=True)
-                self.copy.unlink(missing_ok=True)
-                with open(path, "r+b") as file:
-                    for at, data in damage.patches:
-                        file.seek(at)
-                        file.write(damager.data[at : at + len(data)])
-                    file.truncate(len(damager.data))
+            with damage.done_to(path, damager.data):
+                try:
+                    check(typed(words), words)
+                    if self.page.exists() and RAW.search(self.page.read_text()):
+                        raise Failure("characters that steer what is written, on a page")
+                finally:
+                    self.page.unlink(missing_ok=True)
+                    self.copy.unlink(missing_ok=True)
 
         return Run(f"{seed}:{index} {' '.join(words)}: {damage.words}", act)
 
@@ -279,12 +269,12 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Notes:
 
 def a_block(path: Path) -> str:
     """The third that is in use."""
-    said = door(["chunks", str(path), "--used", "--limit", "3", "--json"])
+    said = typed(["chunks", str(path), "--used", "--limit", "3", "--json"])
     return hex(int(json.loads(said.out)["chunks"][2]["address"], 16) + 16)
 
 
 def save(image: object, path: Path, *options: str) -> None:
-    said = door(["save", str(image), str(path), *options, "--json"])
+    said = typed(["save", str(image), str(path), *options, "--json"])
     assert said.status == 0, said.complaint
     assert json.loads(said.out)["complete"]
 
@@ -293,7 +283,7 @@ def bounded(path: Path, words: Sequence[str], out: Path) -> dict[str, Any]:
     """What the shell's door answers within the bounds of forked.py."""
 
     def act() -> None:
-        said = door([words[0], str(path), *words[1:], "--json"])
+        said = typed([words[0], str(path), *words[1:], "--json"])
         check(said, ["--json"])
         assert said.status == 0, said.complaint
         out.write_text(said.out)
@@ -412,18 +402,11 @@ def test_what_is_resident_in_a_hole(notes: Notes, tmp_path: Path) -> None:
         bounded(path, words, tmp_path / "said.json")
 
 
-@pytest.mark.parametrize(
-    ("seed", "runs"),
-    [
-        ("always", SHORT // 12),
-        *(pytest.param(each, SHORT // 3, marks=pytest.mark.full) for each in ("once more", "again", "more")),
-    ],
-    ids=["always", "once more", "again", "more"],
-)
+@seeds(SHORT // 12, SHORT // 3)
 def test_a_few(notes: Notes, seed: str, runs: int) -> None:
-    fuzz(notes, runs, seed)
+    fuzz(notes.make, runs, seed)
 
 
 @pytest.mark.fuzz
 def test_many(notes: Notes) -> None:
-    fuzz(notes, int(os.environ.get("ARENASCOPE_FUZZ_RUNS", LONG)) // 2, f"{today()} {os.getpid()}")
+    fuzz_many(notes.make, 2)
