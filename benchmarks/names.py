@@ -130,7 +130,7 @@ def filled_redis(folder: Path, thousands: int) -> Optional[Any]:
     sys.path[:0] = [str(ROOT / "tests" / each) for each in ("declared", "programs", "debuggers", "unit", "images")]
     import pytest
     import redis_source
-    from programs import redis_says
+    from programs import answer, redis_says
     from running import Running
 
     try:
@@ -142,10 +142,9 @@ def filled_redis(folder: Path, thousands: int) -> Optional[Any]:
     running = Running(folder, [program, *words])
     running.await_that((folder / "socket").exists, "it does not listen")
     # of all connections this one alone writes and reads
-    with redis_says(running).makefile("rwb", buffering=0) as connection:
+    with redis_says(running) as connection:
         for command in redis_source.every_kind(thousands * 1000 // 30):
-            redis_source.send(connection, *command)
-            redis_source.reply(connection)
+            answer(connection, *command)
     return running
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Callable, Iterable, Sequence
 
 import pytest
 
@@ -46,3 +48,28 @@ def unpack(archive: Path, to: Path) -> None:
         file.extractall(archive.parent)
     next(each for each in archive.parent.iterdir() if each.is_dir() and each.name != "lists").rename(to)
     shutil.rmtree(archive.parent)
+
+
+Build = Callable[[Path, Path], Iterable[Sequence[object]]]
+"""The commands that make a program of an unpacked source."""
+
+
+def built(package: str, program: Path, build: Build) -> Path:
+    """Built once: it stays where fixtures are built, with its source, which debug information names."""
+    if program.exists():
+        return program
+    for needed in ("apt-get", "make", "gcc", "g++"):
+        if not shutil.which(needed):
+            pytest.skip(f"{needed} is not installed: {package} is built from its distribution's source")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    source, new = program.with_name("source"), program.with_name("new")
+    shutil.rmtree(source, ignore_errors=True)
+    unpack(downloaded(package, program.parent), source)
+    for words in build(source, new):
+        done = subprocess.run(
+            [*map(str, words)], cwd=source, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+    # whole or not at all
+    os.replace(new, program)
+    return program

@@ -1,6 +1,6 @@
 """Runs inside GDB or LLDB with arenascope loaded, or by itself for the shell: what debug information names goes to
 names.json in FOLDER, by the address that malloc returned, and whether that is certain. SUBJECT: the shell's pid or
-core."""
+core. RULES: what GDB names by these, also where something else is shown."""
 
 import contextlib
 import io
@@ -39,27 +39,41 @@ def seen_by_shell():
     return seen[0].live
 
 
-def seen_by_debugger(target):
+def named_by_rules(target):
+    """Also where something else is shown."""
     from arenascope.blocks.name_all_blocks import live_kinds
-    from arenascope.session.session import Session
+    from arenascope.session.session import Session, UsersRules
 
-    return live_kinds(Session(target))
+    session = Session(target)
+    session.rules = UsersRules(globals()["RULES"])
+    live_kinds(session)
+    found = session.block_results.named
+    for block, start in enumerate(found.blocks.starts):
+        name = found.name_of(block)
+        if name is not None:
+            yield start, name.text, found.is_certain(block)
+
+
+def named_in(live):
+    from arenascope.blocks.declared.named_blocks import HOW
+
+    for number, kind in live.typed():
+        if live.kinds[kind].how.startswith(HOW):
+            yield live.blocks.starts[number], live.kinds[kind].name, live.kinds[kind].certain
 
 
 def main():
-    if "arenascope_gdb" in sys.modules:
-        live = seen_by_debugger(target_in_gdb())
-    elif "arenascope_lldb" in sys.modules:
-        live = seen_by_debugger(target_in_lldb())
+    if "RULES" in globals():
+        found = named_by_rules(target_in_gdb())
+    elif SUBJECT is not None:
+        found = named_in(seen_by_shell())
     else:
-        live = seen_by_shell()
-    from arenascope.blocks.declared.named_blocks import HOW
+        from arenascope.blocks.name_all_blocks import live_kinds
+        from arenascope.session.session import Session
 
-    names = {}
-    for number, kind in live.typed():
-        if live.kinds[kind].how.startswith(HOW):
-            names[live.blocks.starts[number]] = [live.kinds[kind].name, live.kinds[kind].certain]
-    (FOLDER / "names.json").write_text(json.dumps(names))
+        target = target_in_gdb() if "arenascope_gdb" in sys.modules else target_in_lldb()
+        found = named_in(live_kinds(Session(target)))
+    (FOLDER / "names.json").write_text(json.dumps({start: [name, certain] for start, name, certain in found}))
 
 
 main()

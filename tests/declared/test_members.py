@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 from doors import GDB
-from looks import HERE, give_up, opened
+from looks import give_up, opened
 from marks import in_full
 from sites import PROGRAMS, Sited
-from test_paths import PRINTERS
+from test_paths import PRINTERS, evaluated
 
 pytestmark = [pytest.mark.needs_gdb, pytest.mark.debugger]
-DRIVER = HERE.parent / "declared" / "drive_members.py"
 OF_EACH = 3
 """Blocks of each type, and of each line that makes them."""
 AS_NUMBERS = ("value", "target", "elements")
@@ -57,9 +55,7 @@ def test_members_have_the_values_that_gdb_reads(
                     rows[expression(chunk, member)] = member
                     seen.add(chunk["type"])
         assert len(seen) >= types
-        (tmp_path / "members.json").write_text(json.dumps(list(rows)))
-        gdb.do(image, [f"python import runpy; runpy.run_path({str(DRIVER)!r}, {{'FOLDER': {str(tmp_path)!r}}})"])
-        values = json.loads((tmp_path / "values.json").read_text())
+        values = evaluated(gdb, image, tmp_path, "said", list(rows))
         assert [(each, rows[each], values[each]) for each in rows if not is_same(rows[each], values[each])] == []
         assert forms <= {form for member in rows.values() for form in found(member)}
     finally:

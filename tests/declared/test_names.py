@@ -73,8 +73,8 @@ def standing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         sited.end()
 
 
-def names_in(door: Door, image: Image, folder: Path) -> dict[int, tuple[str, bool]]:
-    words = {"FOLDER": str(folder)}
+def names_in(door: Door, image: Image, folder: Path, **more: str) -> dict[int, tuple[str, bool]]:
+    words = {"FOLDER": str(folder), **more}
     opened(door)
     if isinstance(door, Lldb):
         words_of = f"dict({words!r}, debugger=debugger)"

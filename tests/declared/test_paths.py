@@ -6,7 +6,7 @@ import json
 import random
 import re
 from pathlib import Path
-from typing import Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 import pytest
 from doors import GDB, Gdb, Image
@@ -21,7 +21,7 @@ BUILT_IN = ("char", "void")
 KEYED, FEW = 16, 2
 CREW = 2
 """Threads of crew.c that have jobs."""
-DRIVER = HERE.parent / "declared" / "drive_paths.py"
+DRIVER = HERE.parent / "declared" / "drive_expressions.py"
 PRINTERS = Path("/usr/share/gcc/python/libstdcxx")
 pytestmark = [pytest.mark.needs_gdb, pytest.mark.debugger]
 
@@ -115,7 +115,7 @@ def test_keys_are_those_by_which_gdb_finds_the_element(
         keys = [each for expression in told.values() for each in re.findall(r'\["|\[\d+\]', expression)]
         assert keys.count('["') > 2
         assert len(set(keys)) > 3
-        places = evaluated(gdb, image, tmp_path, list(told.values()))
+        places = evaluated(gdb, image, tmp_path, "place", list(told.values()))
         assert [
             (hex(address), expression, places[expression])
             for address, expression in told.items()
@@ -138,7 +138,7 @@ def test_what_a_thread_alone_holds_is_told_by_its_frame(tmp_path: Path, level: s
         told = {address: unfolded(each) for address, each in zip(chosen, found) if each is not None}
         assert len(told) == len(chosen)
         assert len({each.partition(" frame ")[0] for each in told.values()}) == CREW
-        places = evaluated(gdb, image, tmp_path, list(told.values()))
+        places = evaluated(gdb, image, tmp_path, "place", list(told.values()))
         assert [
             (hex(address), each, places[each])
             for address, each in told.items()
@@ -179,11 +179,12 @@ def both(gdb: Gdb, image: Image, told: Mapping[int, str]) -> Iterator[tuple[str,
     return zip(told.values(), zip(answers, answers))
 
 
-def evaluated(gdb: Gdb, image: Image, folder: Path, expressions: Sequence[str]) -> Mapping[str, object]:
-    (folder / "paths.json").write_text(json.dumps(expressions))
-    gdb.do(image, [f"python import runpy; runpy.run_path({str(DRIVER)!r}, {{'FOLDER': {str(folder)!r}}})"])
-    found: Mapping[str, object] = json.loads((folder / "places.json").read_text())
-    return found
+def evaluated(gdb: Gdb, image: Image, folder: Path, what: str, expressions: Sequence[str]) -> dict[str, Any]:
+    """By GDB itself: the "place" of each expression, or what is "said" of it."""
+    (folder / "expressions.json").write_text(json.dumps(expressions))
+    words = {"FOLDER": str(folder), "WHAT": what}
+    gdb.do(image, [f"python import runpy; runpy.run_path({str(DRIVER)!r}, {words!r})"])
+    return json.loads((folder / "told.json").read_text())
 
 
 def leads_there(place: object, block: int, size: int) -> bool:

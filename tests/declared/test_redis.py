@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import random
+import socket
 from collections import Counter
 from pathlib import Path
-from typing import Mapping, NamedTuple
+from typing import Iterator, Mapping, NamedTuple, Optional
 
 import pytest
 from doors import GDB, Core, Live
-from looks import HERE, opened
-from redis_source import Redis
-from running import standing
-from sites import Frame, SitedBlock, sited_blocks
+from looks import ROOT, give_up, opened
+from programs import Reply, answer, redis_says, send_command
+from redis_source import built, every_kind
+from running import Running
+from sites import LIBRARY, Frame, SitedBlock, sited_blocks
+from test_names import names_in
+from waiting import standing
 
 pytestmark = [
     pytest.mark.full,
@@ -64,8 +67,9 @@ MAKERS: Mapping[str, tuple[str, ...]] = {
     "char[] of quicklistNode.entry": ("lpNew", "lpInsert", "lpShrinkToFit", "__quicklistCreateNode"),
 }
 """Functions of redis's source that make what these names say."""
+NEWER = ("FUNCTION", "FCALL")
+"""Commands that redis has from 7 on."""
 TAIL = " and a tail"
-DRIVER = HERE.parent / "declared" / "drive_traced.py"
 
 
 class Filled(NamedTuple):
@@ -73,6 +77,58 @@ class Filled(NamedTuple):
     blocks: Mapping[int, SitedBlock]
     encodings: Mapping[bytes, int]
     """How many keys have which."""
+
+
+class Redis(Running):
+    """It stands still: nobody asks it anything more."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.program, self.log = program, folder / "sites"
+        words = ["--port", 0, "--unixsocket", folder / "socket", "--save", "", "--dir", folder, "--hz", 1]
+        words += ["--slowlog-log-slower-than", 0, "--activerehashing", "no"]
+        super().__init__(folder, [program, *words], {"LD_PRELOAD": str(LIBRARY), "SITES_LOG": str(self.log)})
+        self.await_that((folder / "socket").exists, "it does not listen")
+        self._connections: list[socket.socket] = []
+        self._first = self.connect()
+
+    def connect(self) -> socket.socket:
+        self._connections.append(redis_says(self))
+        return self._connections[-1]
+
+    def ask(self, *words: object, over: Optional[socket.socket] = None) -> Reply:
+        return answer(over or self._first, *words)
+
+    def end(self) -> None:
+        for each in self._connections:
+            each.close()
+        super().end()
+
+
+@pytest.fixture(scope="module")
+def filled_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    if not LIBRARY.exists():
+        give_up(f"{LIBRARY.relative_to(ROOT)} is not built: make fixtures")
+    running = Redis(built(), tmp_path_factory.mktemp("redis"))
+    try:
+        fill(running)
+        yield running
+    finally:
+        running.end()
+
+
+def fill(running: Redis) -> None:
+    for command in every_kind():
+        said = running.ask(*command)
+        known = not isinstance(said, bytes) or not said.startswith(b"-")
+        assert known or (command[0] in NEWER and b"unknown command" in said), (command, said)
+    # clients that wait for something, and whose commands are queued
+    running.ask("SUBSCRIBE", "news", over=running.connect())
+    running.ask("PSUBSCRIBE", "news.*", over=running.connect())
+    send_command(running.connect(), "BLPOP", "nothing", 0)
+    running.await_that(lambda: b"cmd=blpop" in running.ask("CLIENT", "LIST"), "nobody waits")
+    transaction = running.connect()
+    for command in (("WATCH", "number:1"), ("MULTI",), ("SET", "queued", "text")):
+        running.ask(*command, over=transaction)
 
 
 @pytest.fixture(scope="module")
@@ -120,16 +176,13 @@ def asked_for(block: SitedBlock) -> str:
 @pytest.mark.parametrize(
     ("rules", "least"), [("none", 0.45), (FIVE_LINES, 0.70), ("", 0.80)], ids=["none", "five", "own"]
 )
-def test_what_its_blocks_are(filled: Filled, redis_server: Path, tmp_path: Path, rules: str, least: float) -> None:
+def test_what_its_blocks_are(filled: Filled, tmp_path: Path, rules: str, least: float) -> None:
     """Unaided, with five lines, and with those that come along; and nothing wrong of what redis itself made."""
     file = tmp_path / "five.rules"
     if "=" in rules:
         file.write_text(rules)
-    words = {"FOLDER": str(tmp_path), "RULES": str(file) if "=" in rules else rules}
-    script = f"python import runpy; runpy.run_path({str(DRIVER)!r}, {words!r})"
-    opened(GDB).do(Core(filled.core, redis_server), [script])
-    found = json.loads((tmp_path / "names.json").read_text())
-    names = {int(address): name for address, (name, _) in found.items()}
+    found = names_in(GDB, Core(filled.core, built()), tmp_path, RULES=str(file) if "=" in rules else rules)
+    names = {address: name for address, (name, _) in found.items()}
     assert sum(each in names for each in filled.blocks) >= least * len(filled.blocks)
     kinds = Counter(name.removesuffix(TAIL) for name in names.values())
     wrong = []

@@ -9,7 +9,7 @@ import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence, Union
 
 import pytest
 from looks import give_up
@@ -17,6 +17,7 @@ from running import CLIENTS, Running, receive, receive_until
 
 HERE = Path(__file__).resolve().parent
 COMMITS, FILES = 300, 20
+Reply = Union[bytes, None, list["Reply"]]
 NGINX = """
 daemon off; worker_processes 1; user root; pid {0}/nginx.pid; error_log stderr;
 events {{ worker_connections 64; }}
@@ -113,37 +114,42 @@ def mariadb(folder: Path, env: Env = None, options: Sequence[object] = ()) -> Ru
 
 def query(connection: socket.socket, statement: str) -> None:
     """COM_QUERY of a statement without rows."""
-    text = b"\x03" + statement.encode()
-    connection.sendall(len(text).to_bytes(3, "little") + b"\0" + text)
-    reply = receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+    send_packet(connection, 0, b"\x03" + statement.encode())
+    reply = packet(connection)
     assert reply[0] == 0, reply
 
 
 def told(connection: socket.socket, statement: str) -> list[list[str]]:
     """A statement's rows. Each value is shorter than 251 bytes, and none is NULL."""
-    text = b"\x03" + statement.encode()
-    connection.sendall(len(text).to_bytes(3, "little") + b"\0" + text)
+    send_packet(connection, 0, b"\x03" + statement.encode())
     packets: list[bytes] = []
     while sum(each[:1] == b"\xfe" for each in packets) < 2:
-        packets.append(receive(connection, int.from_bytes(receive(connection, 4)[:3], "little")))
+        packets.append(packet(connection))
     first = next(number for number, each in enumerate(packets) if each[:1] == b"\xfe")
     found = []
-    for packet in packets[first + 1 : -1]:
+    for each in packets[first + 1 : -1]:
         row, at = [], 0
-        while at < len(packet):
-            row.append(packet[at + 1 : at + 1 + packet[at]].decode())
-            at += 1 + packet[at]
+        while at < len(each):
+            row.append(each[at + 1 : at + 1 + each[at]].decode())
+            at += 1 + each[at]
         found.append(row)
     return found
 
 
+def send_packet(connection: socket.socket, number: int, text: bytes) -> None:
+    connection.sendall(len(text).to_bytes(3, "little") + bytes([number]) + text)
+
+
+def packet(connection: socket.socket) -> bytes:
+    return receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+
+
 def log_in(connection: socket.socket) -> None:
-    receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+    packet(connection)
     protocol_41, secure, plugins = 0x200, 0x8000, 0x80000
     reply = (protocol_41 | secure | plugins | 1).to_bytes(4, "little") + (1 << 24).to_bytes(4, "little") + b"\x21"
-    reply += bytes(23) + b"root\0" + b"\0" + b"mysql_native_password\0"
-    connection.sendall(len(reply).to_bytes(3, "little") + b"\x01" + reply)
-    answer = receive(connection, int.from_bytes(receive(connection, 4)[:3], "little"))
+    send_packet(connection, 1, reply + bytes(23) + b"root\0" + b"\0" + b"mysql_native_password\0")
+    answer = packet(connection)
     assert answer[0] == 0, answer
     query(connection, "CREATE DATABASE IF NOT EXISTS busy")
     query(connection, "USE busy")
@@ -229,11 +235,8 @@ def redis(folder: Path, env: Env = None) -> Running:
 
 
 def keys(connection: socket.socket, number: int, round_: int) -> None:
-    size = 100 + 177 * (round_ % 200)
-    name = f"k{number}-{round_ % 300}"
-    connection.sendall(f"*3\r\n$3\r\nSET\r\n${len(name)}\r\n{name}\r\n${size}\r\n".encode() + b"x" * size + b"\r\n")
-    answer = receive_until(connection, b"\r\n")
-    assert answer == b"+OK\r\n", answer
+    text = "x" * (100 + 177 * (round_ % 200))
+    assert answer(connection, "SET", f"k{number}-{round_ % 300}", text) == b"+OK"
 
 
 def redis_on_glibc(folder: Path, env: Env = None, options: Sequence[object] = ()) -> Running:
@@ -253,14 +256,26 @@ def redis_says(running: Running) -> socket.socket:
     return connection
 
 
-def answer(connection: socket.socket, *words: object) -> bytes:
-    """Of a command with one line or one text to say."""
+def send_command(connection: socket.socket, *words: object) -> None:
     parts = [str(each).encode() for each in words]
     connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(each), each) for each in parts))
+
+
+def answer(connection: socket.socket, *words: object) -> Reply:
+    send_command(connection, *words)
+    return reply(connection)
+
+
+def reply(connection: socket.socket) -> Reply:
     line = receive_until(connection, b"\r\n")[:-2]
-    if line[:1] == b"$" and line != b"$-1":
-        return receive(connection, int(line[1:]) + 2)[:-2]
-    return line
+    kind, rest = line[:1], line[1:]
+    if kind not in b"$*":
+        return line
+    if int(rest) < 0:
+        return None
+    if kind == b"*":
+        return [reply(connection) for _ in range(int(rest))]
+    return receive(connection, int(rest) + 2)[:-2]
 
 
 def fewer_keys(connection: socket.socket, number: int, round_: int) -> None:
@@ -268,10 +283,7 @@ def fewer_keys(connection: socket.socket, number: int, round_: int) -> None:
     if round_ < 300:
         keys(connection, number, round_)
     elif round_ % 10:
-        name = f"k{number}-{round_ - 300}"
-        connection.sendall(f"*2\r\n$3\r\nDEL\r\n${len(name)}\r\n{name}\r\n".encode())
-        answer = receive_until(connection, b"\r\n")
-        assert answer == b":1\r\n", answer
+        assert answer(connection, "DEL", f"k{number}-{round_ - 300}") == b":1"
 
 
 # a database whose pages are in shared memory, and one within a program
@@ -289,56 +301,48 @@ def postgres(folder: Path, env: Env = None) -> Running:
     return Running(folder, [*other, found[-1] / "postgres", "-D", folder / "data", "-k", folder, "-h", "", "-F"], env)
 
 
-def say(connection: socket.socket, statement: str) -> None:
-    """A simple query, whose rows are not looked at."""
-    text = statement.encode() + b"\0"
-    connection.sendall(b"Q" + (4 + len(text)).to_bytes(4, "big") + text)
-    await_ready(connection)
-
-
-def await_ready(connection: socket.socket) -> None:
-    kind = b""
-    while kind != b"Z":
-        head = receive(connection, 5)
-        kind, body = head[:1], receive(connection, int.from_bytes(head[1:], "big") - 4)
-        assert kind != b"E", body
-
-
-def join(connection: socket.socket) -> None:
-    words = b"user\0busy\0database\0postgres\0\0"
-    connection.sendall((8 + len(words)).to_bytes(4, "big") + (3 << 16).to_bytes(4, "big") + words)
-    await_ready(connection)
-    say(connection, "SET client_min_messages = error")
-
-
-def rows(connection: socket.socket, number: int, round_: int) -> None:
-    table = f"t{round_ % 3}"
-    say(connection, f"DROP TABLE IF EXISTS {table}")
-    say(
-        connection,
-        f"CREATE TEMPORARY TABLE {table} AS SELECT n, repeat(md5(n::text), 1 + n % 90) AS b "
-        "FROM generate_series(1, 400) AS n",
-    )
-    say(connection, f"SELECT length(string_agg(b, '' ORDER BY md5(n::text))) FROM {table}")
-
-
 def asked(connection: socket.socket, statement: str) -> list[list[str]]:
     """A statement's rows."""
     text = statement.encode() + b"\0"
     connection.sendall(b"Q" + (4 + len(text)).to_bytes(4, "big") + text)
+    found = []
+    for body in rows_until_ready(connection):
+        row, at = [], 2
+        for _ in range(int.from_bytes(body[:2], "big")):
+            size = int.from_bytes(body[at : at + 4], "big")
+            row.append(body[at + 4 : at + 4 + size].decode())
+            at += 4 + size
+        found.append(row)
+    return found
+
+
+def rows_until_ready(connection: socket.socket) -> list[bytes]:
     found, kind = [], b""
     while kind != b"Z":
         head = receive(connection, 5)
         kind, body = head[:1], receive(connection, int.from_bytes(head[1:], "big") - 4)
         assert kind != b"E", body
         if kind == b"D":
-            row, at = [], 2
-            for _ in range(int.from_bytes(body[:2], "big")):
-                size = int.from_bytes(body[at : at + 4], "big")
-                row.append(body[at + 4 : at + 4 + size].decode())
-                at += 4 + size
-            found.append(row)
+            found.append(body)
     return found
+
+
+def join(connection: socket.socket) -> None:
+    words = b"user\0busy\0database\0postgres\0\0"
+    connection.sendall((8 + len(words)).to_bytes(4, "big") + (3 << 16).to_bytes(4, "big") + words)
+    rows_until_ready(connection)
+    asked(connection, "SET client_min_messages = error")
+
+
+def rows(connection: socket.socket, number: int, round_: int) -> None:
+    table = f"t{round_ % 3}"
+    asked(connection, f"DROP TABLE IF EXISTS {table}")
+    asked(
+        connection,
+        f"CREATE TEMPORARY TABLE {table} AS SELECT n, repeat(md5(n::text), 1 + n % 90) AS b "
+        "FROM generate_series(1, 400) AS n",
+    )
+    asked(connection, f"SELECT length(string_agg(b, '' ORDER BY md5(n::text))) FROM {table}")
 
 
 def backends(running: Running) -> None:

@@ -3,7 +3,6 @@ is wrong, by what the program itself says or by its memory read once more."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -18,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
-from partial import look
 from programs import (
     HERE,
     answer,
@@ -33,12 +31,12 @@ from programs import (
     redis_on_glibc,
     redis_says,
     rows,
-    say,
     tables,
     tracked_java,
     values,
 )
 from running import Running, receive_until
+from shell_door import ask
 
 from arenascope.blocks.name_all_blocks import live_kinds
 from arenascope.cli.shell import How, ShellDoor
@@ -73,9 +71,7 @@ class Seen(NamedTuple):
 def seen(pid: int, names: tuple[str, ...]) -> Iterator[Seen]:
     os.kill(pid, signal.SIGSTOP)
     try:
-        status, said, complained = look(Path(str(pid)), "types --limit 0", "--json")
-        assert status == 0, complained
-        rows = json.loads(said)["types"]
+        rows = ask(pid, "types --limit 0")["types"]
         known = sum(row["bytes"] for row in rows if row["kind"] != "size")
         session = Session(ShellDoor(str(pid), How("none")).target())
         live = live_kinds(session)
@@ -133,7 +129,7 @@ def test_redis_knows_its_keys_and_values() -> None:
     with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
         running = redis_on_glibc(Path(folder))
         try:
-            running.work(Path(folder) / "socket", keys, 40)
+            running.serve(Path(folder) / "socket", keys, 40, rounds=40)
             with redis_says(running) as connection:
                 for number in range(2000):
                     answer(connection, "RPUSH", f"list{number % 5}", f"element {number}" * 20)
@@ -155,7 +151,7 @@ def test_redis_knows_its_keys_and_values() -> None:
                 assert len(seen_of["quicklist"]) == 5
                 assert not wrong
                 # what they are called is known to the server
-                assert all(answer(connection, "ZSCORE", "ranks", each.decode()) != b"$-1" for each in texts)
+                assert all(answer(connection, "ZSCORE", "ranks", each.decode()) is not None for each in texts)
                 own = of_the_server(connection)
                 assert not [each for each in keys_of if each not in own and not is_known(connection, each.decode())]
         finally:
@@ -173,9 +169,9 @@ def of_the_server(connection: socket.socket) -> bytes:
 
 
 def is_known(connection: socket.socket, key: str) -> bool:
-    if answer(connection, "EXISTS", key) == b":1" or answer(connection, "ZSCORE", "ranks", key) != b"$-1":
+    if answer(connection, "EXISTS", key) == b":1" or answer(connection, "ZSCORE", "ranks", key) is not None:
         return True
-    return key.startswith("field") and answer(connection, "HGET", "large", key) != b"$-1"
+    return key.startswith("field") and answer(connection, "HGET", "large", key) is not None
 
 
 def wrong_ones(found: Seen, drawn: dict[str, list[Block]]) -> list[Block]:
@@ -212,7 +208,7 @@ def test_memcacheds_slab_pages_are_as_many_as_it_says() -> None:
     with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
         running = memcached(Path(folder))
         try:
-            running.work(Path(folder) / "socket", values, 200)
+            running.serve(Path(folder) / "socket", values, 200, rounds=200)
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(str(Path(folder) / "socket"))
                 connection.sendall(b"stats slabs\r\n")
@@ -267,7 +263,7 @@ def test_postgres_blocks_are_of_the_contexts_that_it_lists() -> None:
                     bytes_of: Counter[str] = Counter()
                     for block in found.blocks:
                         bytes_of[block.name] += block.usable
-                say(connection, "SELECT 1")
+                asked(connection, "SELECT 1")
                 assert len(stay) > 10
                 for name, (count, size) in stay.items():
                     assert blocks[name] == count, name
@@ -291,7 +287,7 @@ def test_what_postgres_sorts_is_of_its_context() -> None:
                 join(connection)
                 ((pid, version),) = asked(connection, "SELECT pg_backend_pid(), current_setting('server_version_num')")
                 for statement in ("SET work_mem = '64MB'", "BEGIN", f"DECLARE c CURSOR FOR {SORT}", "FETCH 1 FROM c"):
-                    say(connection, statement)
+                    asked(connection, statement)
                 told = {name: (int(blocks), int(size)) for name, blocks, size in asked(connection, CONTEXTS)}
                 with seen(int(pid), (SORTED,)) as found:
                     sizes = [each.usable for each in found.blocks]
@@ -309,7 +305,7 @@ def test_mariadbs_blocks_of_memory_roots_lead_to_others() -> None:
     with tempfile.TemporaryDirectory(prefix="arenascope-program-") as folder:
         running = mariadb(Path(folder))
         try:
-            running.work(Path(folder) / "socket", tables, 10, log_in)
+            running.serve(Path(folder) / "socket", tables, 10, log_in, 10)
             with seen(running.pid, ("MEM_ROOT block",)) as found:
                 assert found.share > 0.5
                 assert len(found.blocks) > SAMPLE
