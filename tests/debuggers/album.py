@@ -7,16 +7,15 @@ start a debugger takes as long as what it is asked then; which comes first goes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, Sequence, Union
 
 from doors import DOORS, GDB, Core, Image, Live
 from looks import Asked, opened
-from made_once import Kept, Said, Seen, attempt, unless_failed
+from made_once import Said, Seen, attempt, unless_failed
 from platforms import Platform
 from scenarios import GUARDED, SHORT, TABLE, Scenario, View
 from shell_door import SHELL
-from subjects import Present, Subject
+from subjects import Subject
 
 DOCUMENTS = (
     "arenas",
@@ -71,49 +70,30 @@ RENAMED = {"tcache_bins": "tcache_small_bins"}
 """Fields that have another name from some release on."""
 
 
-@dataclass
-class Witness:
-    """What is known of a subject without arenascope."""
-
-    pid: int
-    truth: dict[str, Any]
-    info_xml: str
-    stats_text: str
-    live_blocks: dict[int, int]
-    present: Present
-    thread_names: dict[int, str]
-    glibc_threads: dict[int, dict[str, Any]]
-    """tid: what THREAD_WORDS names, by GDB from debug information."""
-    glibc_params: dict[str, Optional[int]]
-    """mp_'s fields, likewise."""
-
-
-def testify(subject: Subject) -> Witness:
-    present, names = subject.present(), subject.thread_names()
-    threads: dict[int, dict[str, Any]] = {}
-    params: dict[str, Optional[int]] = {}
+def known_of(subject: Subject) -> dict[str, Any]:
+    """What is known of a subject without arenascope, by the names that a sight has for it."""
+    known = {
+        "pid": subject.pid,
+        "truth": subject.truth,
+        "info_xml": subject.info_xml,
+        "stats_text": subject.stats_text,
+        "live_blocks": subject.live_blocks,
+        "present": subject.present(),
+        "thread_names": subject.thread_names(),
+        # by GDB from debug information: by tid what THREAD_WORDS names, and mp_'s fields
+        "glibc_threads": {},
+        "glibc_params": {},
+    }
     if not GDB.available():
-        steps = [
-            {"each_thread": THREAD_WORDS},
-            *({"value": f"mp_.{name}"} for name in (*PARAMETERS, *RENAMED.values())),
-        ]
+        names = (*PARAMETERS, *RENAMED.values())
+        steps = [{"each_thread": THREAD_WORDS}, *({"value": f"mp_.{name}"} for name in names)]
         words, *values = GDB.drive(GDB.look_at(Live(subject.pid, subject.program)), steps, load=())
-        threads = {int(tid): each for tid, each in words.value.items()}
-        found = {name: each.value for name, each in zip((*PARAMETERS, *RENAMED.values()), values)}
-        params = {
+        known["glibc_threads"] = {int(tid): each for tid, each in words.value.items()}
+        found = {name: each.value for name, each in zip(names, values)}
+        known["glibc_params"] = {
             name: found[name] if found[name] is not None else found.get(RENAMED.get(name, "")) for name in PARAMETERS
         }
-    return Witness(
-        subject.pid,
-        subject.truth,
-        subject.info_xml,
-        subject.stats_text,
-        subject.live_blocks,
-        present,
-        names,
-        threads,
-        params,
-    )
+    return known
 
 
 class Photographs:
@@ -130,7 +110,7 @@ class Photographs:
             platform=scenario.platform,
             guard_regions=scenario.platform.release not in GUARDED,
         ) as subject:
-            self.witness = testify(subject)
+            self.known = known_of(subject)
             self._look({"live": Live(subject.pid, subject.program)})
             makers = {"gcore": subject.gcore, "kernel": subject.kernel_core}
             wanted = {view.image for view in views}
@@ -176,11 +156,11 @@ def has_texts(view: View) -> bool:
     return view.symbols and (view in SHORT or view.scenario == TABLE[0])
 
 
-class Sight(Witness, Said):
+class Sight(Said):
     """One view, beside what is known without arenascope."""
 
     def __init__(self, view: View, photographs: Photographs) -> None:
-        self.__dict__.update(photographs.witness.__dict__)
+        self.__dict__.update(photographs.known)
         self.view = view
         self.outcomes = unless_failed(photographs.seen[view])
 
@@ -210,17 +190,15 @@ class Album:
         self._wanted: dict[Scenario, set[View]] = {}
         for view in wanted:
             self._wanted.setdefault(view.scenario, {View(view.scenario, SHELL.name, "live", True)}).add(view)
-        self._photographs = Kept()
+        self._photographs: dict[Scenario, Any] = {}
+        """Or why there are none."""
 
     def sight(self, view: View) -> Sight:
-        views = self._wanted[view.scenario]
-        return Sight(
-            view,
-            self._photographs.get(
-                view.scenario.id,
-                lambda: Photographs(view.scenario, sorted(views, key=lambda each: (each.door, each.symbols))),
-            ),
-        )
+        scenario = view.scenario
+        if scenario not in self._photographs:
+            views = sorted(self._wanted[scenario], key=lambda each: (each.door, each.symbols))
+            self._photographs[scenario] = attempt(lambda: Photographs(scenario, views))
+        return Sight(view, unless_failed(self._photographs[scenario]))
 
     def alive(self, sight: Sight) -> Sight:
         """The same process, while it lived, with symbols: through the same door, if that was opened then."""

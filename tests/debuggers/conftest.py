@@ -29,7 +29,7 @@ def album(request: pytest.FixtureRequest) -> Album:
 
 
 @pytest.fixture
-def sight(request: pytest.FixtureRequest, album: Album) -> Sights[View]:
+def sight(request: pytest.FixtureRequest, album: Album) -> Sights:
     return Sights(request.param, album.sight)
 
 

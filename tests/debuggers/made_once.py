@@ -1,46 +1,31 @@
-"""What the albums share: what takes long to make is made once, or the reason kept why it could not be; and one test
-judges all looks at one image, telling of each that fails.
-"""
+"""One test judges all looks at one image, and tells of each that fails."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, Callable, Generic, Hashable, Mapping, Protocol, Sequence, TypeVar, Union
+from typing import Any, Callable, Mapping, Sequence, Union
 
 import pytest
 from looks import Outcome
 
 FAILURES = (Exception, pytest.skip.Exception, pytest.fail.Exception)
-Made = TypeVar("Made")
 Seen = Union[dict[str, Outcome], BaseException]
 """What was said to each command, or why nothing was."""
 
 
-def attempt(make: Callable[[], Made]) -> Union[Made, BaseException]:
+def attempt(make: Callable[[], Any]) -> Any:
+    """What it makes, or why it fails."""
     try:
         return make()
     except FAILURES as failure:
         return failure
 
 
-def unless_failed(made: Union[Made, BaseException]) -> Made:
+def unless_failed(made: Any) -> Any:
     if isinstance(made, BaseException):
         raise made
     return made
-
-
-class Kept:
-    """Things by key, each attempted once."""
-
-    def __init__(self) -> None:
-        self._made: dict[Hashable, Any] = {}
-
-    def get(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        if key not in self._made:
-            self._made[key] = attempt(make)
-        made: Union[Made, BaseException] = self._made[key]
-        return unless_failed(made)
 
 
 class Said:
@@ -57,37 +42,23 @@ class Said:
         return self.outcomes[f"{command} --json"].json()
 
 
-class View(Protocol):
-    """One look: at which heap, through which door, at what, and with which help."""
-
-    release: str
-    machine: str
-    door: str
-    image: str
-    symbols: bool
-    id: str
-
-
-AnyView = TypeVar("AnyView", bound=View)
-
-
 @dataclass(frozen=True)
-class Looks(Generic[AnyView]):
+class Looks:
     """The looks at one image that one test judges: its parameter `sight`."""
 
     id: str
-    views: tuple[AnyView, ...]
+    views: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Sights(Generic[AnyView]):
+class Sights:
     """The looks, with a function that takes each."""
 
-    looks: Looks[AnyView]
-    sight: Callable[[AnyView], Any]
+    looks: Looks
+    sight: Callable[[Any], Any]
 
     def judge(self, test: Callable[[Any], None]) -> None:
-        found: dict[str, list[tuple[AnyView, BaseException]]] = {"failed": [], "skipped": []}
+        found: dict[str, list[tuple[Any, BaseException]]] = {"failed": [], "skipped": []}
         for view in self.looks.views:
             failure = attempt(lambda view=view: test(self.sight(view)))
             if failure is not None:
@@ -98,7 +69,7 @@ class Sights(Generic[AnyView]):
         if len(found["skipped"]) == len(self.looks.views):
             raise found["skipped"][0][1]
 
-    def _told(self, failed: Sequence[tuple[AnyView, BaseException]]) -> str:
+    def _told(self, failed: Sequence[tuple[Any, BaseException]]) -> str:
         """First in one line, which also ends the run's summary; then each look's own story."""
         view, failure = failed[0]
         first = f"{view.id}: {str(failure).strip().partition(chr(10))[0]}"
@@ -117,7 +88,7 @@ def each_look(test: Callable[..., None]) -> Callable[..., None]:
     """The test of one `sight`, as a test of all that are made of one image."""
 
     @functools.wraps(test)
-    def every_look(sight: Sights[Any], **others: Any) -> None:
+    def every_look(sight: Sights, **others: Any) -> None:
         sight.judge(lambda each: test(sight=each, **others))
 
     return every_look

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional
+from typing import Any, Iterable
 
 from heapbuilder import ArenaTruth, Chunk, HeapImage
 
-from arenascope.base.model import Arena, Bin, Heap, Tally
+from arenascope.base.model import Arena, Bin, Tally
 from arenascope.session.session import Session
 
 
@@ -68,12 +68,6 @@ def chunks(bins: Iterable[Bin]) -> dict[int, list[Chunk]]:
     return {each.index: [Chunk(*pair) for pair in zip(each.addresses, each.sizes)] for each in bins}
 
 
-def last_heap(heaps: Iterable[Heap]) -> Optional[int]:
-    """The one that is said to hold top."""
-    found = [heap.address for heap in heaps if heap.last]
-    return found[0] if len(found) == 1 else None
-
-
 def tally(found: Iterable[Chunk]) -> Tally:
     sizes = [chunk.size for chunk in found]
     return Tally(len(sizes), sum(sizes))
@@ -83,17 +77,3 @@ def used_bytes(arena: ArenaTruth) -> int:
     """By the contract: what is left of system_mem once everything free is taken off."""
     top = arena.top.size if arena.top else 0
     return arena.system_mem - arena.fast_bytes - arena.binned_bytes - top - tally(arena.cached).bytes
-
-
-def expected_figures(arena: ArenaTruth) -> dict[str, Any]:
-    """As `arenas` has them."""
-    lists = {"tcache": tally(arena.cached), "fast": tally(arena.fast), "bins": tally(arena.free)}
-    return {
-        "index": arena.index,
-        "address": f"{arena.address:#x}",
-        "system_bytes": arena.system_mem,
-        "max_system_bytes": arena.max_system_mem,
-        "used_bytes": used_bytes(arena),
-        **{name: {"chunks": each.chunks, "bytes": each.bytes} for name, each in lists.items()},
-        "top_bytes": arena.top.size if arena.top else 0,
-    }
