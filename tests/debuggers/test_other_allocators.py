@@ -17,7 +17,7 @@ from shell_door import arenascope
 from subjects import Subject
 from waiting import await_that, state
 
-import arenascope
+import arenascope as api
 
 FIXED = ["-std=gnu11", "-D_GNU_SOURCE", "-pthread", "-g", "-O1", "-fno-builtin"]
 COMMANDS = ["version --json", "arenas --json", "version", "arenas", "arenas --quick --json"]
@@ -194,7 +194,7 @@ def test_its_memory_is_not_copied_unasked() -> None:
     """A copy has nothing of its blocks to tell; of those that glibc serves beside it only who asks is told."""
     for environment, is_copied in ((None, True), ({"LD_PRELOAD": library("jemalloc")}, False)):
         with Subject("beside", env=environment) as subject:
-            process = arenascope.open(str(subject.pid))
+            process = api.open(str(subject.pid))
             assert (process.report().findings is not None) is is_copied
             assert process.report(owners=True).findings is not None
 

@@ -6,15 +6,27 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import defaultdict
-from typing import NamedTuple, Optional, Sequence
+from contextlib import contextmanager
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 import pytest
 from doors import give_up
 from looks import ROOT
-from subjects import Subject
-from test_traced import traced
+from sites import PROGRAMS
+from subjects import Subject, started
+from test_truth import ARGUMENTS
 
 from arenascope.blocks.declared.container_rows import start_of
+from arenascope.blocks.declared.named_blocks import NamedBlocks
+from arenascope.blocks.declared.once_per_image import named_blocks
+from arenascope.blocks.declared.type_values import types_called
+from arenascope.blocks.graph.blocks import live_blocks
+from arenascope.blocks.graph.pointers_to import ImageSearch
+from arenascope.blocks.graph.roots import find_roots
+from arenascope.blocks.recognise.module_memory import ground_of
+from arenascope.session.session import Session
+from arenascope.sources.live.process import ProcessImage
+from arenascope.sources.shell_target import ShellTarget
 
 pytestmark = pytest.mark.xdist_group("containers")
 SOURCE = ROOT / "fixtures" / "containers.cc"
@@ -73,6 +85,16 @@ class Asked(NamedTuple):
     """All blocks that have names: what has a vtable has one in its own right, and two may lead to one block."""
 
 
+@contextmanager
+def traced(pid: int) -> Iterator[tuple[Session, NamedBlocks]]:
+    with ShellTarget(ProcessImage(pid), declared=True) as target:
+        assert target.types is not None
+        session = Session(target)
+        blocks = live_blocks(session)
+        search = ImageSearch(session, blocks, find_roots(session, blocks))
+        yield session, named_blocks(search, target.types, ground_of(session))
+
+
 MARKED = [pytest.param(each, id=each.name, marks=[pytest.mark.full] * (each.name in ONLY_FULL)) for each in BUILDS]
 
 
@@ -123,3 +145,10 @@ def test_every_element_counts(asked: Asked) -> None:
     counts = {name: (count, asked.led[name].elements) for name, count in asked.truth.counts.items() if count >= 0}
     assert {name: each for name, each in counts.items() if each[0] != each[1]} == {}
     assert len(counts) > 40
+
+
+def test_a_type_is_known_that_lies_in_blocks_of_another() -> None:
+    with started(PROGRAMS / "server.O2", *ARGUMENTS["server"]) as process, traced(process.pid) as (_, named):
+        assert named.contents is not None
+        found = [named.contents.types.facts(each.type).name for each in types_called(named, "Session")]
+        assert found == ["Session"]

@@ -9,10 +9,8 @@ from typing import Any, Sequence
 
 import pytest
 from documents import Documents, documents, valued_types
-from doors import GDB, Core, Door, Image, Live, give_up
+from doors import GDB, Core, Image, Live, give_up
 from lldb_door import NEWEST_LLDB
-from looks import opened
-from marks import in_full
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 from test_names import names_in
@@ -65,49 +63,12 @@ def rows(types: Sequence[Row]) -> list[Row]:
     return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
 
 
-@pytest.mark.full
-def test_pointers_in_unions_are_told_alike(tmp_path: Path) -> None:
-    """A union's member is not known to be the one that there is."""
-    sited = Sited(PROGRAMS / "idioms.O2", tmp_path, *ARGUMENTS["idioms"])
-    try:
-        image = Live(sited.pid, sited.program)
-        texts = [
-            block for block, (name, _) in names_in(GDB, image, tmp_path).items() if name.endswith("entry.key.text")
-        ]
-        asked = [f"owner {block:#x} --json" for block in texts[:2]]
-        by_gdb, by_lldb = (
-            [json.loads(each.text) for each in opened(door).run(image, asked)] for door in (GDB, NEWEST_LLDB)
-        )
-    finally:
-        sited.end()
-    assert [each["path"] for each in by_lldb] == [each["path"] for each in by_gdb]
-    assert [each["path"][-1]["field"] for each in by_gdb] == ["key", "key"]
-
-
 def written(image: Live, folder: Path) -> Core:
     core = folder / f"core.{image.pid}"
     done = subprocess.run(["gcore", "-o", folder / "core", str(image.pid)], capture_output=True, text=True)
     if not core.exists():
         give_up(f"gcore wrote none: {done.stderr}")
     return Core(core, image.program)
-
-
-@pytest.mark.parametrize("door", [SHELL, *in_full(NEWEST_LLDB)], ids=lambda door: door.name)
-@pytest.mark.parametrize("name", ["orders.O1", *in_full("idioms.cc.O2")])
-def test_types_that_two_doors_know_are_the_same(name: str, door: Door, tmp_path: Path) -> None:
-    """Where a program's blocks hang of locals as well, or of lambdas, a door may know less than GDB, and nothing else;
-    of a core as much as of the process, whatever lies where."""
-    sited = Sited(PROGRAMS / name, tmp_path, *ARGUMENTS[name.rpartition(".")[0]])
-    try:
-        image = Live(sited.pid, sited.program)
-        core = written(image, tmp_path)
-        by_gdb, live = names_in(GDB, image, tmp_path), names_in(door, image, tmp_path)
-    finally:
-        sited.end()
-    assert names_in(door, core, tmp_path) == live
-    known = {address: name for address, (name, certain) in live.items() if certain}
-    assert {address: by_gdb.get(address, ("",))[0] for address in known} == known
-    assert len(known) > 200
 
 
 @pytest.mark.full

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Sequence
 
 import pytest
+from documents import ask_door
 from doors import GDB, Door, Image, Live
-from lldb_door import NEWEST_LLDB
 from looks import failure_id, opened
 from marks import in_full
-from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
-from test_truth import ARGUMENTS
 
 pytestmark = pytest.mark.xdist_group("declared containers")
 
@@ -25,9 +22,8 @@ class Members(NamedTuple):
 
 
 def members(door: Door, image: Image, type: str, words: str = "--with-values") -> Members:
-    asked = "--declared" if door is SHELL else ""
-    (found,) = opened(door).run(image, [f"types {type} --values {words} --json {asked}"])
-    values = valid(json.loads(found.text))["values"]
+    (found,) = ask_door(door, image, f"types {type} --values {words}")
+    values = found["values"]
     return Members(values["objects"], {each["member"]: each for each in values["members"]})
 
 
@@ -51,33 +47,6 @@ def test_values_are_what_the_program_counts(sited: Sited, kind: str, tmp_path: P
     for type, member, least, greatest in spans:
         each = found[type].of[member]
         assert [each["least"], each["greatest"]] == [int(least), int(greatest)], (type, member)
-
-
-def test_the_shell_says_the_same(tmp_path: Path) -> None:
-    sited = Sited(PROGRAMS / "daemon.O0", tmp_path, "200", "closed")
-    try:
-        image = Live(sited.pid, sited.program)
-        types = ("session", "request", "header")
-        assert [members(SHELL, image, each) for each in types] == [members(GDB, image, each) for each in types]
-        counted = sited.counts()
-        assert members(SHELL, image, "session").objects == counted["srv->sessions->buckets"].elements
-        assert members(SHELL, image, "header").objects == counted["headers"].elements
-    finally:
-        sited.end()
-
-
-@pytest.mark.full
-def test_lldb_says_the_same(tmp_path: Path) -> None:
-    """Of a class with a vtable, too: the pointer to it is no member."""
-    sited = Sited(PROGRAMS / "server.O1", tmp_path, *ARGUMENTS["server"])
-    try:
-        image = Live(sited.pid, sited.program)
-        types = ("shapes::Circle", "Session")
-        found = [members(GDB, image, each) for each in types]
-        assert [members(NEWEST_LLDB, image, each) for each in types] == found
-    finally:
-        sited.end()
-    assert len(found[0].of) == 2
 
 
 SECRETS: Sequence[str] = ("user-1@example.org", "Cookie", "DONE", "user-")

@@ -211,29 +211,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], 
         return told(TypesByEngine(target, target.debug_folders, None), target), process.said
 
 
-def test_places_are_the_compilers(plain: tuple[dict[str, object], str]) -> None:
-    known, said = plain
-    store, disc, ring = (known[f"data::{name}"] for name in ("Store", "Disc", "Ring<char const*, 4>"))
-    assert isinstance(store, tuple)
-    assert isinstance(disc, tuple)
-    assert isinstance(ring, tuple)
-    places = {name: offset for name, offset, *_ in store[2]}
-    assert [store[1], places["ring"], places["point"], disc[1], ring[1]] == [int(each) for each in said.split()]
-    assert (disc[4], [(each.name, each.size, each.signed) for each in disc[8]]) == (
-        True,
-        [("bits", 3, False), ("more", 5, True)],
-    )
-    assert ring[3] == ["char*", 4]
-    assert known["data::Colour"] == ("enum", 1, [], [], False, False, {"red": 1, "blue": 200}, "c++", [])
-    assert known["variables"] == {
-        "data::store": "data::Store",
-        "data::one_disc": "data::Disc",
-        "counted()::last": "data::Point",
-        "last": "std::vector<data::Disc::Edge, std::allocator<data::Disc::Edge>>",
-        "here": "data::Point",
-    }
-
-
 SHORT = ("type units, DWARF 4", "split", "dwz, shared")
 """The ways of `make test`."""
 

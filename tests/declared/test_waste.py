@@ -80,12 +80,12 @@ def test_what_is_wasted_is_what_the_program_counts(name: str, level: str) -> Non
 
 def test_it_says_so_where_most_is_free_between_blocks() -> None:
     """Nothing of the live blocks is wasted: what they keep from going back is free."""
-    with serving("ingest.O2") as service:
-        answer = asked(SHELL, service.image)
+    with Service("ingest") as service:
+        answer = asked(service.pid)
     agrees(answer, ())
     (note,) = answer["notes"]
     assert note["id"] == "mostly-free"
-    assert note["figures"]["free_bytes"] == pytest.approx(service.bytes, rel=CLOSE)
+    assert note["figures"]["free_bytes"] == pytest.approx(service.truth.bytes, rel=CLOSE)
     assert note["figures"]["live_bytes"] == answer["live_bytes"]
 
 

@@ -22,39 +22,6 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
 }
 DESCRIBED = "a field of the command's record, from which `make docs` writes docs/schema/arenascope.json"
-# the contract's order
-ENVELOPE = [
-    "schema",
-    "command",
-    "door",
-    "complete",
-    "problems",
-    "problem_records",
-    "target",
-    "glibc",
-    "held_seconds",
-    "rules",
-]
-OWN_KEYS = {
-    "arenas": ["arenas", "mmapped", "totals", "allocators", "share"],
-    "heaps": ["heaps"],
-    "bins": ["bins"],
-    "threads": ["threads", "unattached_arenas"],
-    "params": ["params", "arenas", "note", "note_record"],
-    "mmapped": ["blocks", "expected", "match"],
-    "trim": ["arenas", "totals", "reasons", "applied"],
-    "types": ["types", "left_out", "notes", "totals"],
-}
-ROW_KEYS = {
-    ("arenas", "arenas"): "index address main heaps attached_threads threads system_bytes max_system_bytes used_bytes "
-    "tcache fast bins top_bytes resident_bytes trim_bytes trim_resident_bytes",
-    ("heaps", "heaps"): "arena address end bytes mprotect_bytes resident_bytes last",
-    ("bins", "bins"): "arena tid kind index min_bytes max_bytes chunks bytes",
-    ("threads", "threads"): "tid name arena tcache",
-    ("params", "params"): "name value default requested note note_record",
-    ("mmapped", "blocks"): "address bytes resident_bytes type certain",
-    ("trim", "arenas"): "index address madvise_bytes brk_bytes resident_bytes kept tops_bytes tops_range",
-}
 KNOWN = {
     "$ref",
     "allOf",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Optional
 import pytest
 from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything
-from schemas import ENVELOPE, OWN_KEYS, ROW_KEYS
 
 from arenascope.base import optional_libraries
 from arenascope.base.errors import UsageError
@@ -95,22 +93,6 @@ def test_where_a_library_is_without_loading_it(monkeypatch: pytest.MonkeyPatch, 
 
 
 # whole documents
-
-
-@pytest.mark.parametrize("command", OWN_KEYS)
-def test_keys_are_in_the_contracts_order(command: str) -> None:
-    safe_lines = run_text(everything("2.36-64").target(), command, "--json")
-    assert safe_lines.count("\n") == 1
-    assert safe_lines.endswith("}\n")
-    assert list(json.loads(safe_lines)) == [*ENVELOPE, *OWN_KEYS[command]]
-
-
-@pytest.mark.parametrize(("command", "key"), ROW_KEYS)
-def test_keys_of_a_row(command: str, key: str) -> None:
-    document = run_json(everything("2.36-64").target(), command)
-    assert document[key]
-    for row in document[key]:
-        assert list(row) == ROW_KEYS[command, key].split(), "ROW_KEYS of schemas.py says which keys there are, in order"
 
 
 def test_the_envelope() -> None:
