@@ -83,15 +83,15 @@ class Running:
     def alive(self) -> bool:
         return self.process.poll() is None and Path(f"/proc/{self.pid}").exists()
 
-    def await_line(self, wanted: bytes = b"ready\n") -> None:
+    def await_line(self) -> None:
         """On its standard output."""
         line, limit = b"", time.monotonic() + START_SECONDS
-        while not line.endswith(wanted) and time.monotonic() < limit:
+        while not line.endswith(b"ready\n") and time.monotonic() < limit:
             if select.select([self.process.stdout], [], [], 1)[0]:
                 piece = os.read(self.process.stdout.fileno(), 1)
                 assert piece, f"it ended: {line!r} {self.said()}"
                 line += piece
-        assert line.endswith(wanted), f"not ready: {line!r} {self.said()}"
+        assert line.endswith(b"ready\n"), f"not ready: {line!r} {self.said()}"
 
     def await_that(self, done: Callable[[], bool], what: str) -> None:
         limit = time.monotonic() + START_SECONDS

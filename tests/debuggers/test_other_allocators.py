@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from ctypes.util import find_library
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional
 
 import pytest
 from doors import DOORS, NEWEST, Core, Door, Image, Live, Outcome, give_up
@@ -54,11 +54,9 @@ class Looks:
         program: str,
         *arguments: str,
         env: Optional[Mapping[str, str]] = None,
-        commands: Sequence[str] = COMMANDS,
         core: str = "gcore",
     ) -> None:
         self.outcomes: dict[tuple[str, str], list[Outcome]] = {}
-        self.commands = list(commands)
         with Subject(program, *arguments, env=env) as subject:
             self.smaps_text = Path(f"/proc/{subject.pid}/smaps").read_text()
             self.rss = subject.rollup("Rss")
@@ -72,18 +70,18 @@ class Looks:
         for name in NEWEST:
             door: Door = DOORS[name]
             if not door.available():
-                self.outcomes[name, image.kind] = door.run(image, self.commands)
+                self.outcomes[name, image.kind] = door.run(image, COMMANDS)
 
     def json(self, command: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """(where from, the document)."""
         assert self.outcomes, give_up("no debugger is installed")
         for (door, kind), outcomes in self.outcomes.items():
-            yield f"{door} {kind}", outcomes[self.commands.index(f"{command} --json")].json()
+            yield f"{door} {kind}", outcomes[COMMANDS.index(f"{command} --json")].json()
 
     def words(self, command: str) -> Iterator[tuple[str, str]]:
         """(where from, what was written, or the error)."""
         for (door, kind), outcomes in self.outcomes.items():
-            outcome = outcomes[self.commands.index(command)]
+            outcome = outcomes[COMMANDS.index(command)]
             yield f"{door} {kind}", outcome.error or outcome.text
 
     def rss_of(self, word: str) -> int:

@@ -201,8 +201,8 @@ class Foretold:
         return sum(arena["brk_bytes"] for arena in self.document["arenas"])
 
 
-def foretell(gdb: Gdb, subject: Subject, symbols: bool = True) -> Foretold:
-    image = gdb.look_at(Live(subject.pid, subject.program), symbols)
+def foretell(gdb: Gdb, subject: Subject) -> Foretold:
+    image = gdb.look_at(Live(subject.pid, subject.program))
     (outcome,) = gdb.drive(image, [{"do": f"heap {TRIM}"}])
     for kept in (each["kept"] for each in outcome.json()["arenas"]):
         assert kept["top_resident_bytes"] <= kept["top_bytes"]

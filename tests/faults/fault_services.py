@@ -6,10 +6,10 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
+
+from shell_door import ask
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -114,12 +114,7 @@ class Service:
     def __enter__(self) -> Service:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.commands.close()
         self.process.wait(60)
         self.answers.close()
@@ -167,23 +162,9 @@ class Row(NamedTuple):
     record: Mapping[str, Any]
 
 
-def commands() -> list[str]:
-    """Those of COMMANDS that there are."""
-    return [each for each in COMMANDS if (ROOT / "common" / "arenascope" / "commands" / f"{each}.py").exists()]
-
-
-def ask(pid: int, command: str, *more: str) -> dict[str, Any]:
-    """The document of a command of the shell."""
-    words = [sys.executable, str(ROOT / "bin" / "arenascope"), command, str(pid), *more, "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert done.returncode in (0, 1), done.stderr  # 1: there are leaks
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
-
-
-def report_names(service: Service, asked: Sequence[str] = COMMANDS) -> dict[str, Told]:
-    """What each of these commands says of the service's fault, if there is such a command."""
-    return {command: told(ask(service.pid, command), service.truth) for command in commands() if command in asked}
+def asked(pid: int, command: str, *more: str) -> dict[str, Any]:
+    """The document of a command; leaks ends with 1 where there are some."""
+    return ask(pid, command, *more, status=(0, 1))
 
 
 def told(document: Mapping[str, Any], truth: Truth) -> Told:

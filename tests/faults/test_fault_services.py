@@ -9,7 +9,7 @@ from fault_services import (
     NEAR,
     Service,
     accused,
-    ask,
+    asked,
     builds,
     sources,
     told,
@@ -109,7 +109,7 @@ def test_a_fault_costs_what_the_service_says(name: str, level: str) -> None:
 def test_a_fault_is_still_named(name: str, level: str, command: str) -> None:
     have(name)
     with Service(name, level) as service:
-        document = ask(service.pid, command)
+        document = asked(service.pid, command)
     said = told(document, service.truth)
     assert set(SAID[name][command]) <= set(said.mark), said
     if command == "waste":
@@ -125,7 +125,7 @@ def test_no_service_without_a_fault_is_accused(name: str, level: str, command: s
         assert service.truth.reason is None
         used = service.sums().used
         assert used > 5_000_000
-        assert accused(ask(service.pid, command), used) == []
+        assert accused(asked(service.pid, command), used) == []
 
 
 @pytest.mark.full
@@ -142,7 +142,7 @@ def test_the_verdict_counts_what_is_lost(name: str, key: str) -> None:
     """It must not say that all is held if a finding says that nothing leads to it."""
     have(name)
     with Service(name, optimised(name)) as service:
-        report, bytes = ask(service.pid, "report"), service.truth.bytes
+        report, bytes = asked(service.pid, "report"), service.truth.bytes
     assert report["held"][key] == report["judgement"]["figures"][key] == pytest.approx(bytes, rel=NEAR)
 
 
@@ -151,7 +151,7 @@ def test_a_hash_table_has_its_own_chains_alone() -> None:
     """Its entries are in a list as well, most of them in that alone."""
     have("resolver")
     with Service("resolver") as service:
-        found = {row["path"]: row["elements"] for row in ask(service.pid, "containers")["containers"]}
+        found = {row["path"]: row["elements"] for row in asked(service.pid, "containers")["containers"]}
         counters = service.truth.counters
     assert found["names.buckets"] == counters["hashed"]
     assert max(size for path, size in found.items() if path.startswith("names.lru")) == counters["listed"]
@@ -163,8 +163,8 @@ def test_values_are_those_of_all_entries_and_tell_which_left_the_table() -> None
     have("resolver")
     with Service("resolver") as service:
         counters, gone = service.truth.counters, service.truth.count
-        values = ask(service.pid, "types", "entry", "--values", "--with-values")["values"]
-        where = ask(service.pid, "types", "entry", "--where", "hashed == 0 and refs == 1")["where"]
+        values = asked(service.pid, "types", "entry", "--values", "--with-values")["values"]
+        where = asked(service.pid, "types", "entry", "--where", "hashed == 0 and refs == 1")["where"]
     assert values["objects"] + values["guessed_objects"] == counters["listed"] == where["objects"]
     assert where["matching_objects"] == gone
     (hashed,) = [each for each in values["members"] if each["member"] == "hashed"]
@@ -184,7 +184,7 @@ def test_no_service_is_accused_of_what_is_mended(name: str, level: str) -> None:
     with Service(name, level, mended=True) as service:
         used = service.sums().used
         for command in ACCUSING:
-            for row in accused(ask(service.pid, command), used):
+            for row in accused(asked(service.pid, command), used):
                 assert service.truth.reason not in (row.get("reason"), row.get("id"))
 
 

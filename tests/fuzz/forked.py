@@ -26,7 +26,7 @@ GRACE = 120
 """Seconds after which a process that does not heed its timer is ended."""
 
 
-LONG, MAX_SHOWN = 30_000, 20
+LONG, MAX_SHOWN, BATCH = 30_000, 20, 250
 
 
 class Endless(BaseException):
@@ -56,7 +56,7 @@ def _stop(number: int, frame: Optional[FrameType]) -> None:
     raise Endless(f"more than {SECONDS} s of processor time")
 
 
-def run_all(make: Callable[[int], Run], count: int, batch: int = 250) -> Iterator[Ended]:
+def run_all(make: Callable[[int], Run], count: int) -> Iterator[Ended]:
     """The runs 0 to count - 1, so many in each process; where one takes its process with it, the next goes on."""
     following = 0
     while following < count:
@@ -64,7 +64,7 @@ def run_all(make: Callable[[int], Run], count: int, batch: int = 250) -> Iterato
         child = os.fork()
         if not child:
             os.close(read)
-            _be_a_child(make, range(following, min(count, following + batch)), write)
+            _be_a_child(make, range(following, min(count, following + BATCH)), write)
         os.close(write)
         unfinished = ""
         with os.fdopen(read, "rb", buffering=0) as results:

@@ -13,10 +13,10 @@ from marks import in_full
 from schemas import valid
 from subjects import Subject
 from terminal import Terminal
+from test_short_holds import asked
 
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.framework import live_copy
-from arenascope.commands.framework.all_commands import find_command
 from arenascope.sources.live import process_hold
 from arenascope.sources.live.procfiles import born
 
@@ -71,10 +71,7 @@ def test_a_terminal_sees_it_moving(words, tmp_path):
 
 
 def looked_at(pid, words, seconds):
-    name, *rest = words.split()
-    options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
-    options.hold_at_most = seconds
-    return several_subjects.look(several_subjects.SubjectRequest(str(pid), name, options, shell.How(declared=False)))
+    return several_subjects.look(asked(pid, words, seconds))
 
 
 LIMIT = 4.0

@@ -182,7 +182,7 @@ def test_a_name_without_end(tmp_path: Path) -> None:
 HOLE = 1 << 40
 
 
-def elf_of(path: Path, count: int, sections: list[bytes], strings: bytes, size: int = 2 * HOLE) -> str:
+def elf_of(path: Path, count: int, sections: list[bytes], strings: bytes) -> str:
     """A file of so many sections, of which these are the first but one; all that is not written is a hole."""
     header = bytearray(MAGIC + bytes([2, 1, 1]) + bytes(57))
     struct.pack_into("<HHI3QI6H", header, 16, 3, 62, 1, 0, 0, PAGE, 0, 64, 0, 0, SECTION, 0, 1)
@@ -192,7 +192,7 @@ def elf_of(path: Path, count: int, sections: list[bytes], strings: bytes, size: 
         file.write(b"".join([section(0, 0, count), *sections]))
         file.seek(HOLE)
         file.write(strings)
-        file.truncate(size)
+        file.truncate(2 * HOLE)
     return str(path)
 
 

@@ -19,12 +19,12 @@ from control_groups import memory_group
 from marks import in_full
 from schemas import valid
 from subjects import Subject
+from test_short_holds import asked
 from waiting import stop
 
 from arenascope.base.errors import MemoryReadError
-from arenascope.cli import several_subjects, shell
+from arenascope.cli import several_subjects
 from arenascope.commands.framework import live_copy
-from arenascope.commands.framework.all_commands import find_command
 from arenascope.engine import EngineImage
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.core_in_memory import CopyBytes, MemoryWriter
@@ -60,10 +60,7 @@ while True:
 
 
 def look(pid, words, at_most=120.0):
-    name, *rest = words.split()
-    options = find_command(name).parser("arenascope").parse_args([*rest, "--json"])
-    options.hold_at_most = at_most
-    return several_subjects.look(several_subjects.SubjectRequest(str(pid), name, options, shell.How(declared=False)))
+    return several_subjects.look(asked(pid, words, at_most))
 
 
 def answer(subject, words):

@@ -229,9 +229,9 @@ else:
 """
 
 
-def as_user(subject, address=None) -> str:
+def as_user(subject) -> str:
     path = str(ROOT / "common")
-    script = AS_USER.format(user=UNPRIVILEGED, path=path, pid=subject.pid, address=address or subject.facts["block"])
+    script = AS_USER.format(user=UNPRIVILEGED, path=path, pid=subject.pid, address=subject.facts["block"])
     python = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
     return subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 

@@ -41,10 +41,10 @@ class MainArena(ArenaBuilder):
         self.foreign.append((brk, size))
         self._add_brk(brk + size)
 
-    def mmap_region(self, size: int = 1 << 20, left: Optional[int] = None, remainder: Remainder = "unsorted") -> None:
+    def mmap_region(self, left: Optional[int] = None) -> None:
         """sbrk fails, malloc maps a region instead and is non-contiguous from then on."""
-        self._fence(left, remainder)
-        self._add_mmap(size)
+        self._fence(left, "unsorted")
+        self._add_mmap(1 << 20)
 
     @property
     def contiguous(self) -> bool:

@@ -105,7 +105,7 @@ class ArenaBuilder:
         """As though a thread stood inside malloc."""
         self.mutex = 1
 
-    def mix(self, count: int, into: str = "") -> None:
+    def mix(self, count: int) -> None:
         """A random population, the same for the same seed."""
         rng, row = self.image.rng, self.row
         for _ in range(count):
@@ -113,7 +113,7 @@ class ArenaBuilder:
             self._make_room(size)
             kind = rng.random()
             if kind < 0.2:
-                self.free(size, into or rng.choice(("unsorted", "bin")))
+                self.free(size, rng.choice(("unsorted", "bin")))
             elif kind < 0.3 and size <= row.max_fast:
                 self.fast(size)
             else:

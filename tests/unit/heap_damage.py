@@ -59,9 +59,9 @@ class Damage:
         chunks = arena.bins[index]
         self._fd(chunks[-1], chunks[0].address)
 
-    def dangle_fd(self, arena: Arena, index: int, to: Optional[int] = None) -> None:
+    def dangle_fd(self, arena: Arena, index: int) -> None:
         """The last fd points to where nothing is mapped."""
-        self._fd(arena.bins[index][-1], self.image.nowhere if to is None else to)
+        self._fd(arena.bins[index][-1], self.image.nowhere)
 
     def misalign_fd(self, arena: Arena, index: int) -> None:
         self._fd(arena.bins[index][-1], arena.bins[index][0].address + 4)
@@ -112,9 +112,9 @@ class Damage:
 
     # arenas and heaps
 
-    def state(self, arena: Arena, field: str, value: int, size: int = 0) -> None:
+    def state(self, arena: Arena, field: str, value: int) -> None:
         """Any word of malloc_state, such as "top" or "system_mem"; mutex and flags are 4 bytes."""
-        width = size or (4 if field in ("mutex", "flags", "have_fastchunks") else self.row.word)
+        width = 4 if field in ("mutex", "flags", "have_fastchunks") else self.row.word
         self.space.put(arena.address + self.row.state[field], value, width)
 
     def lock(self, arena: Arena) -> None:

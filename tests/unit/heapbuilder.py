@@ -119,7 +119,7 @@ class HeapImage(Places):
         return self.threads[number]
 
     def mmapped(
-        self, request: int, align: int = 0, *, hugetlb: bool = False, apart: bool = False, resized: int = 0, by: int = 0
+        self, request: int, align: int = 0, *, apart: bool = False, resized: int = 0, by: int = 0
     ) -> MmappedTruth:
         """malloc(request), or memalign(align, request), that got a mapping of its own.
 
@@ -133,7 +133,7 @@ class HeapImage(Places):
         slack = row.word if row.alignment == row.header else row.word + row.alignment - 1
         if row.new_mmap_form:
             slack = row.alignment
-        first = up(size + slack, self.grain if hugetlb else row.page_size)
+        first = up(size + slack, row.page_size)
         total = up(resized, row.page_size) or first
         base = self.map_anonymous(total, gap=row.page_size if apart else 0)
         plain = up(row.user(base), row.alignment) - row.header
@@ -144,7 +144,7 @@ class HeapImage(Places):
         heads = {plain: first, chunk: total} if align > row.alignment else {chunk: total}
         for place, whole in heads.items():
             offset = place - base
-            self.space.put(place, offset | int(hugetlb and row.new_mmap_form))
+            self.space.put(place, offset)
             self.space.put(place + row.word, whole - offset - (row.header if row.new_mmap_form else 0) | 2)
         self.mmapped_blocks.append(MmappedTruth(chunk, base, total))
         return self.mmapped_blocks[-1]
@@ -181,9 +181,9 @@ class HeapImage(Places):
         self.finish()
         self.space.put(address, value, size)
 
-    def peek(self, address: int, size: int = 0) -> int:
+    def peek(self, address: int) -> int:
         self.finish()
-        return self.space.get(address, size)
+        return self.space.get(address)
 
     def target(
         self,

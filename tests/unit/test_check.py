@@ -65,13 +65,13 @@ Damage = Callable[[HeapImage], Optional[tuple[str, int]]]
 """Damages the image; the rule and the address that must be named, None where this release has nothing of the kind."""
 
 
-def link_of(name: str, index: int, offset: int, value: int = 0x42424240) -> Damage:
+def link_of(offset: int) -> Damage:
     """A word of a binned chunk in arena 2, from its header on."""
 
     def damage(image: HeapImage) -> tuple[str, int]:
-        chunk = image.thread(2).arena.bins[1][index]
-        image.poke(chunk.address + offset * image.row.word, value)
-        return name, chunk.address
+        chunk = image.thread(2).arena.bins[1][1]
+        image.poke(chunk.address + offset * image.row.word, 0x42424240)
+        return "bin-link", chunk.address
 
     return damage
 
@@ -162,8 +162,8 @@ def sum_of_heaps(image: HeapImage) -> tuple[str, int]:
 
 
 DAMAGES = {
-    "fd": link_of("bin-link", 1, 2),
-    "bk": link_of("bin-link", 1, 3),
+    "fd": link_of(2),
+    "bk": link_of(3),
     "NON_MAIN_ARENA": used_size(4, "non-main-arena"),
     "IS_MMAPPED": used_size(2, "is-mmapped"),
     "P": prev_inuse,

@@ -15,7 +15,6 @@ from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, Marks, SpanMark
 from arenascope.blocks.graph.edges import Graph, lumps
 from arenascope.blocks.graph.holders import costs_of_each
 from arenascope.blocks.graph.leads import Lead, main_holders
-from arenascope.blocks.graph.pointers_to import Seed
 from arenascope.blocks.graph.returns import by_kind
 from arenascope.engine import ENCODINGS, EdgeTable, EngineImage
 from arenascope.sources.target import MemoryPiece, Span
@@ -107,11 +106,11 @@ def is_told(targets: dict[int, list[int]], nodes: Sequence[int], above_places: S
         assert over[node] == {above[node]} | over[above[node]], (targets, node)
 
 
-def graph_of(targets: Sequence[Sequence[int]], seeds: Sequence[Seed] = ()) -> Graph:
+def graph_of(targets: Sequence[Sequence[int]]) -> Graph:
     """Of blocks with these edges."""
     offsets = array("I", itertools.accumulate(map(len, targets), initial=0))
     table = EdgeTable.of(offsets, array("I", itertools.chain.from_iterable(targets)))
-    return Graph(range(len(targets)), table, seeds)  # type: ignore[arg-type]
+    return Graph(range(len(targets)), table, ())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(50))

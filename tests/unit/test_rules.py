@@ -4,7 +4,7 @@ engine's own tests say."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Iterator, Mapping, Optional, Sequence
+from typing import Optional, Sequence
 
 import pytest
 
@@ -13,11 +13,7 @@ from arenascope.blocks.declared.rules import MemberRule, PointerRule, ProgramRul
 from arenascope.blocks.declared.type_table import TypeTable
 from arenascope.sources.debug_info_types import (
     BitField,
-    Local,
-    SizedStruct,
     StructField,
-    ThreadLocal,
-    TypedVariable,
     TypeFacts,
 )
 
@@ -54,21 +50,6 @@ class DeclaredTypes:
 
     def named(self, name: str, beside: Optional[int] = None) -> Sequence[int]:
         return [at for at, each in enumerate(self.all) if each.name == name and each.form == "struct"]
-
-    def variables(self, addresses: Sequence[int]) -> Mapping[int, TypedVariable]:
-        return {}
-
-    def thread_locals(self) -> Sequence[ThreadLocal]:
-        return ()
-
-    def locals(self) -> Sequence[Local]:
-        return ()
-
-    def structs(self, of_program: bool = False) -> Iterator[SizedStruct]:
-        return iter(())
-
-    def without(self) -> Sequence[str]:
-        return ()
 
 
 class Entries:

@@ -76,9 +76,8 @@ def plan(
     page: int = PAGE,
     brk: Optional[int] = 0,
     tcache: Optional[int] = 0,
-    thp: int = 0,
 ) -> ArenaTrim:
-    return plan_trim(arena, tcache, TrimRules(layout, page, brk, thp))
+    return plan_trim(arena, tcache, TrimRules(layout, page, brk, 0))
 
 
 def merged(arena: Arena) -> tuple[list[Chunk], Chunk]:
