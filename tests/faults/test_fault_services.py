@@ -46,7 +46,7 @@ SAID = {
     "presence": {"report": "nbr", "waste": "nbr"},
     "renderer": {"leaks": "nbr", "report": "nbr"},
     "resolver": {"report": "nbr", "waste": "nbr"},
-    "retries": {"containers": "nb", "report": "nb"},
+    "retries": {"containers": "nb", "owners": "nb", "report": "nb", "types": "nb"},
     "routes": {"report": "nbr", "waste": "nbr"},
     "routing": {"report": "nbr", "waste": "nbr"},
     "samples": {"report": "nbr", "waste": "nbr"},
@@ -54,10 +54,10 @@ SAID = {
     "scheduler": {"report": "nbr", "waste": "nbr"},
     "symbols": {"report": "nbr", "waste": "nbr"},
     "telemetry": {"report": "nbr", "waste": "nbr"},
-    "thumbnails": {"containers": "nb", "report": "nbr", "types": "nb", "waste": "nbr"},
+    "thumbnails": {"containers": "nb", "owners": "nb", "report": "nbr", "types": "nb", "waste": "nbr"},
     "timers": {"report": "nbr", "waste": "nbr"},
     "uploads": {"report": "nbr", "waste": "nbr"},
-    "webapp": {"containers": "nb", "report": "nb"},
+    "webapp": {"containers": "nb", "owners": "nb", "report": "nb"},
     "widgets": {"leaks": "nbr", "report": "nbr"},
 }
 """What commands said of the faults at -O2, where it was more than a name: score.py prints what they say now."""

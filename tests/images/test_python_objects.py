@@ -127,7 +127,16 @@ def main():
     there.found = bytearray(5000)
     of_found = (ctypes.c_char * 1).from_buffer(there.found)
     at = {"__main__.Session.table[]": id(Session.table["session 7"]), "app.cache.found": ctypes.addressof(of_found)}
-    print(json.dumps([made, lost, at]), flush=True)
+    pooled = lambda value: sys.getsizeof(value) + 15 & ~15
+    types_made = {
+        "Session": [200, 0],
+        "Slotted": [40, 40 * pooled(there.slotted[0])],
+        "Tree": [121, 0],
+        "Parent": [70, 0],
+        "Child": [140, 140 * pooled(there.parents[0].children[0])],
+        "Pair": [10, 10 * pooled(there.pairs[0])],
+    }
+    print(json.dumps([made, lost, at, types_made]), flush=True)
     sys.stdin.read()
 
 main()
@@ -154,7 +163,7 @@ def agrees(rows: dict[str, Any], made: dict[str, Sequence[Any]]) -> None:
 def test_containers_are_those_that_the_program_made(release: str, tmp_path: Path) -> None:
     python = python_of(release) if release else ["/usr/bin/python3"]
     with resting(CODE, python) as process:
-        made, lost, at = json.loads(process.said)
+        made, lost, at, types = json.loads(process.said)
         live = Path(str(process.pid))
         agrees(rows_of(live), made)
         rows = {each["reason"]: each for each in ask(live, "waste --limit 0")["waste"]}
@@ -165,6 +174,15 @@ def test_containers_are_those_that_the_program_made(release: str, tmp_path: Path
         assert lost <= cycle["mostly_bytes"] <= cycle["unused_bytes"] <= lost * 1.3
         for path, address in at.items():
             assert ask(live, f"owner {address:#x}")["expression"] == path
+        python = {each["type"]: each for each in ask(live, "types --limit 0")["python"]}
+        for name, (objects, size) in types.items():
+            assert python[name]["objects"] == objects, name
+            assert python[name]["bytes"] == size or not size, name
+        assert python["bytearray"]["bytes"] >= sum(size for *_, size in made.values()) - made["app.cache.cache"][3]
+        notes = [each for each in ask(live, "owners")["notes"] if each["id"].startswith("python-")]
+        assert (notes[0]["id"], notes[0]["figures"]["held_bytes"]) == ("python-cycles", cycle["unused_bytes"])
+        assert {"__main__.Session.table", "__main__.unbounded"} <= {each["names"].get("path") for each in notes}
+        assert look(live, "types Session --values")[0] == look(live, "types --where 'Session: a == 1'")[0] == 2
         core = tmp_path / "core"
         assert look(live, f"save {core}")[0] == 0
     agrees(rows_of(core), made)

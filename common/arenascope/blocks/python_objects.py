@@ -12,6 +12,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.model import Statement
 from ..engine import TypesAnswer, TypesQuestion, python_objects
+from ..session.session import Session
 from ..sources.elf.modules import Module
 from ..sources.target import Region
 from .declared.container_rows import ContainerRow, Elements
@@ -123,6 +124,15 @@ class PythonWay(NamedTuple):
     type: str
 
 
+class PythonTypeSum(NamedTuple):
+    """All objects of one type."""
+
+    type: str
+    objects: int
+    bytes: int
+    """Of these, and of the memory that they have beside themselves."""
+
+
 class PythonObjects(NamedTuple):
     """What was found in one process."""
 
@@ -134,6 +144,8 @@ class PythonObjects(NamedTuple):
     """Bytes of objects in Python's own pools, beside malloc's blocks."""
     ways: Sequence[PythonWay] = ()
     """To what lies at the addresses that were asked for."""
+    types: Sequence[PythonTypeSum] = ()
+    """What takes most first."""
     problem: Optional[Statement] = None
     """Why there is nothing, although this is Python."""
 
@@ -152,14 +164,25 @@ def python_way(search: ImageSearch, address: int) -> Optional[str]:
     return next((each.path for each in found.ways if each.path), None) if found is not None else None
 
 
-def _found(search: ImageSearch, addresses: Sequence[int]) -> Optional[PythonObjects]:
-    ground = ground_of(search.session)
+def has_python(session: Session) -> bool:
+    """Whether CPython is in the process."""
+    return _cpython(ground_of(session)) is not None
+
+
+def _cpython(ground: LoadedModules) -> Optional[tuple[Module, Mapping[str, int]]]:
+    """The module that has it, and what that exports."""
     for module in ground.modules.all:
         if "python" in module.name or module is ground.modules.program:
             exported = ground.modules.exported(module, (TYPE, RUNTIME, VERSION))
             if TYPE in exported:
-                return _of_interpreters(search, ground, module, exported, addresses)
+                return module, exported
     return None
+
+
+def _found(search: ImageSearch, addresses: Sequence[int]) -> Optional[PythonObjects]:
+    ground = ground_of(search.session)
+    python = _cpython(ground)
+    return _of_interpreters(search, ground, *python, addresses) if python is not None else None
 
 
 def _of_interpreters(
@@ -201,8 +224,9 @@ def _of_interpreters(
     rows = [_row(answer) for _ in range(answer.number())]
     cycles = [_cycle(answer) for _ in range(answer.number())]
     ways = [PythonWay(answer.string(), answer.string()) for _ in range(answer.number())]
+    types = [PythonTypeSum(answer.string(), answer.size(), answer.size()) for _ in range(answer.number())]
     problem = None if dicts else Statement("python-no-modules", names={"version": f"3.{minor}"})
-    return PythonObjects(rows, cycles, objects, pooled, ways, problem)
+    return PythonObjects(rows, cycles, objects, pooled, ways, types, problem)
 
 
 def _minor(ground: LoadedModules, module: Module, version: Optional[int]) -> Optional[int]:

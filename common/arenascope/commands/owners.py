@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import Annotated, Mapping, Optional, Sequence
+from typing import Annotated, Iterator, Mapping, Optional, Sequence
 
 from ..base.errors import UsageError
 from ..base.model import Statement
@@ -11,16 +11,18 @@ from ..base.whole_file import write_whole
 from ..blocks.declared.matching_objects import matching_objects
 from ..blocks.graph.holders import HolderNode, Paths, costs_by_type, grown, kinds_of_all
 from ..blocks.graph.main_holders import blocks_by_owner, only_with
+from ..blocks.graph.pointers_to import ImageSearch
 from ..blocks.graph.returns import owned
 from ..blocks.graph.unreached import types_of
+from ..blocks.python_objects import python_containers, python_waste
 from ..present.json_documents.record import Document, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import Written
 from ..present.pages.fill_page import filled, title_of
 from ..present.pprof import Sample, ValueType, profile
-from ..present.screens.owner_lines import OwnerRow, OwnersScreen, lines, lines_by_type, summary
+from ..present.screens.owner_lines import OwnerRow, OwnersScreen, lines, lines_by_type, python_text, summary
 from ..present.screens.type_lines import name_of
 from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
-from ..present.shared_text.lines_and_tables import NO_HEAP, UNKNOWN
+from ..present.shared_text.lines_and_tables import NO_HEAP, UNKNOWN, Style
 from ..present.shared_text.problem_sentences import sentences
 from ..session.resident import pages_of, problems_of
 from ..session.session import Session
@@ -42,7 +44,8 @@ class OwnersDocument(Document, command="owners"):
     """All live blocks."""
     notes: Sequence[Annotated[StatementRecord, "A note"]]
     """Which files lack symbols, so that all their unnamed variables are one owner (`names.owner`), and the command that
-    brings the names (`names.command`)."""
+    brings the names (`names.command`); of CPython's objects the containers that hold much (`names.path`), three at
+    most, and what nothing but cycles leads to."""
     html: Optional[Written]
     """The page that was written."""
     pprof: Optional[Written]
@@ -117,7 +120,8 @@ def owners_command(context: Context) -> Answer:
     these. --by type tells what one object costs: below each owner, by type, how many blocks there are, and
     what they take with all that only each of them leads to. --html writes a page with the types below the owner that
     holds them, to fold and unfold; it needs no network and holds no user data. --pprof writes the same for pprof's
-    flame graphs and lists. A live process is copied, and runs on meanwhile.
+    flame graphs and lists. CPython's heap is one owner: which containers hold most of Python's objects is said below.
+    A live process is copied, and runs on meanwhile.
     """
     asked = asked_where(context)
     options = context.options
@@ -138,6 +142,8 @@ def owners_command(context: Context) -> Answer:
     if options.by and look.session.started:
         shown.costs = costs_by_type(search)
     limit = options.limit if options.limit > 0 else None
+    if asked is None and any(each.owner.kind == "runtime" for each in ranking.holdings):
+        shown.python = [*_of_python(search)]
     held = [(each.owner.name, each.bytes) for each in ranking.holdings]
     shown.notes = unnamed_variables(target, look.session.target, held)
     problems = [*look.problems, *problems_of(look.session)]
@@ -152,7 +158,10 @@ def owners_command(context: Context) -> Answer:
         owners=[shown.record(each) for each in ranking.holdings[:limit]],
         left_out=len(ranking.holdings[limit:]) if limit else 0,
         live_bytes=search.blocks.bytes,
-        notes=[statement_record(each, unnamed_variables_text(each)) for each in shown.notes],
+        notes=[
+            *(statement_record(each, unnamed_variables_text(each)) for each in shown.notes),
+            *(statement_record(each, python_text(Style(), each)) for each in shown.python),
+        ],
         html=html,
         pprof=pprof,
         **where_key(matching),
@@ -164,6 +173,26 @@ def owners_command(context: Context) -> Answer:
     if matching is not None:
         text = chain([context.style.bold(where_line(matching))], islice(text, 1, None))
     return Answer(document, of_heap(look.session, text), problems)
+
+
+OF_PYTHON, PART = 3, 100
+"""So many of Python's containers are named, if they hold such a part of the live bytes."""
+
+
+def _of_python(search: ImageSearch) -> Iterator[Statement]:
+    """What holds most of Python's objects: cycles that nothing else leads to, and containers that lie in none that is
+    named before."""
+    least = search.blocks.bytes // PART
+    cycles = sum(each.unused for each in python_waste(search) if each.reason == "cycle")
+    if cycles >= max(least, 1):
+        yield Statement("python-cycles", {"held_bytes": cycles})
+    named: list[str] = []
+    for row in python_containers(search):
+        lies_below = any(row.path.startswith((f"{path}.", f"{path}[")) for path in named)
+        if row.held_bytes >= least and len(named) < OF_PYTHON and not lies_below:
+            named.append(row.path)
+            figures = {"held_bytes": row.held_bytes, "elements": row.elements.number}
+            yield Statement("python-container", figures, {"path": row.path, "type": row.type})
 
 
 def _resident(session: Session, live: int) -> Optional[int]:

@@ -26,11 +26,12 @@ from ..base.errors import NoTypeError, UsageError
 from ..base.model import MEMBER_FORMS, Statement
 from ..base.printable import quoted
 from ..blocks.declared.conditions import Compiled, compiled
-from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
+from ..blocks.declared.matching_objects import NOT_OF_PYTHON, MatchingObjects, matching_objects
 from ..blocks.declared.members import TypeMembers
 from ..blocks.declared.named_blocks import BY_WORDS, NamedBlocks
 from ..blocks.declared.once_per_image import values_of
 from ..blocks.declared.type_values import Column, Split, TypeValues, objects_of, types_called
+from ..blocks.python_objects import PythonTypeSum, has_python, python_objects_of
 from ..blocks.types_of_image import types_of, types_of_matching, with_guesses
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import HELD_MOST, HOLDS_BACK, MAY_BE, BlocksOfType, HolderOfMost
@@ -204,6 +205,17 @@ class ObjectValues(Record):
     """Members whose values tell objects apart that are reached by different paths."""
 
 
+class PythonTypeRecord(Record):
+    """All objects of a type of Python's."""
+
+    type: str
+    """Its name."""
+    objects: Size
+    """How many there are."""
+    bytes: Size
+    """What they take, with the memory that they have beside themselves."""
+
+
 class TypesDocument(Document, command="types"):
     """The answer of types."""
 
@@ -215,6 +227,10 @@ class TypesDocument(Document, command="types"):
     """What is not among them."""
     totals: TypeTotals
     """All of them, shown or not: bytes, bookkeeping, foreign and damaged ones sum to used and mmapped."""
+    python: Optional[Sequence[PythonTypeRecord]]
+    """CPython's objects by their types, in malloc's blocks or its own pools, as far as modules, functions that run or
+    cycles lead to them: what takes most first, --limit at most. Null: it is no CPython's process, or not looked at
+    (--quick, --where, --arena)."""
     values: Optional[ObjectValues] = None
     """With --values: what the objects of the type have in common."""
     where: Optional[WhereRecord] = None
@@ -266,6 +282,8 @@ def _named_type(
             return NamedType(declared, found)
     if called:
         note = Statement("no-values", {"types": len(types)}, {"types": ", ".join(map(word, written[:FEW]))})
+        if all(row.kind.kind == "python" for row in called):
+            note = Statement("no-python-values")
         return NamedType(called, notes=[note])
     if len(types) > 1:
         hint = "write the whole name" if len(written) > 1 else "two modules have different ones"
@@ -273,6 +291,8 @@ def _named_type(
     if types:
         hint = f"types {word(name)} --values tells of those in other blocks"
         raise _unknown(name, rows, None if with_values else hint)
+    if with_values and has_python(session):
+        raise _unknown(name, rows, NOT_OF_PYTHON)
     raise _unknown(name, rows, _like(name, [*_all_names(rows), *_structs(named)]))
 
 
@@ -416,7 +436,8 @@ def types_command(context: Context) -> Answer:
     NAME --values shows what the members of all objects of a type have in common, if debug information declares it,
     wherever the objects are (blocks, arrays, nodes of containers); those in blocks that only a guess names are counted
     apart. If a member has one value in objects that are reached by one path and another in those of another path, it
-    says so. In the shell a live process is copied, and runs on meanwhile.
+    says so. CPython's objects, most of which are in no block, have a table of their own, by type. In the shell a live
+    process is copied, and runs on meanwhile.
     """
     options = context.options
     if options.values and not options.name:
@@ -437,6 +458,7 @@ def types_command(context: Context) -> Answer:
     problems: list[Statement] = []
     notes: list[Statement] = []
     more: Sequence[Statement] = ()
+    python: Optional[Sequence[PythonTypeSum]] = None
     if session.started:
         if asked is not None:
             matching = matching_objects(session, asked)
@@ -453,9 +475,17 @@ def types_command(context: Context) -> Answer:
             notes += without_types(session.target, session.target.types)
         if not options.quick:
             rows = with_guesses(session, rows)
+        if not options.quick and asked is None and options.arena is None:
+            python = _python_types(context)
         if options.name and (asked is None or options.values):
             condition = asked.condition if asked is not None else None
-            rows, values, more = named_type(session, rows, options.name, options.values, condition)
+            python = [each for each in python if each.type == options.name] if python is not None else None
+            try:
+                rows, values, more = named_type(session, rows, options.name, options.values, condition)
+            except NoTypeError:
+                if options.values or not python:
+                    raise
+                rows = []
             notes += more
         held = find_held(context, looked)
         held_by = held.kinds(live) if held is not None else {}
@@ -478,6 +508,7 @@ def types_command(context: Context) -> Answer:
         left_out=left_out,
         notes=[statement_record(each, note_text(each)) for each in notes],
         totals=TypeTotals.of(totals, resident_bytes=resident),
+        python=None if python is None else [PythonTypeRecord.of(each) for each in cut(python, options.limit)[0]],
         **beside_rows,
     )
     if values is not None:
@@ -502,9 +533,23 @@ def types_command(context: Context) -> Answer:
         fold=not (options.match or options.min),
         asked=(options.name or "") if matching is None else "",
         where=where_line(matching) if matching is not None else "",
+        python=python or (),
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in shown]}
     return Answer(found, of_heap(session, text), [*problems, *problems_of(session)], beside=beside)
+
+
+def _python_types(context: Context) -> Optional[Sequence[PythonTypeSum]]:
+    """None: it is no CPython's process, or Ctrl-C was pressed."""
+    session = context.session
+    if session.stopped or session.target.image.redacted or not has_python(session):
+        return None
+    try:
+        found = python_objects_of(live_copy.looked(context).search)
+    except KeyboardInterrupt:
+        session.stopped = True
+        return None
+    return found.types if found is not None else None
 
 
 def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:

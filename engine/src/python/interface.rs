@@ -2,7 +2,7 @@
 
 use super::cycles::garbage;
 use super::objects::{Step, Visitor};
-use super::paths::{cycles, path, rows, Mostly, Root};
+use super::paths::{cycles, path, rows, sums, Mostly, Root};
 use super::types::{Release, Shape, Types, Values, NONE};
 use super::walk::Walk;
 use crate::failure::{push, Control, Failure, Result};
@@ -44,7 +44,8 @@ struct Frame<'a> {
 /// is written in front; addresses. Answered is: how many dicts of modules there are, how many objects, bytes in
 /// CPython's own pools, and rows (see `Row`), of caches whether they have no bound, hits, misses and what takes
 /// most below (see `Mostly`); then what only leads to itself (see `Cycle`); then the way to the object that has
-/// what lies at each address, and its class; "": there is none.
+/// what lies at each address, and its class ("": there is none); then what there is of each class, what takes most
+/// first: its name, objects, bytes.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_python(
     engine: &Engine,
@@ -122,6 +123,11 @@ pub unsafe extern "C" fn arenascope_python(
             let class = types.of(object)?;
             let name = if class == NONE { "".into() } else { types.class(class).name.clone() };
             answer.string(&name)
+        })?;
+        answer.list(&sums(&walk)?, |answer, (name, sum)| {
+            answer.string(name)?;
+            answer.number(sum.objects as i64)?;
+            answer.number(sum.bytes as i64)
         })
     })
 }

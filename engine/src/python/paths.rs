@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use super::cycles::{way_round, Garbage};
 use super::objects::Step;
 use super::types::{Shape, Types, NONE};
-use super::walk::Walk;
+use super::walk::{ClassSum, Walk};
 use crate::failure::{filled, push, with_room, Control, Result};
+use std::rc::Rc;
 
 /// A module, or a function that runs.
 pub struct Root {
@@ -113,6 +114,17 @@ pub fn rows(walk: &Walk, roots: &[Root]) -> Result<Vec<Row>> {
         });
     }
     Ok(rows)
+}
+
+/// What there is of each class, by its name; what takes most first.
+pub fn sums<'a>(walk: &Walk<'a>) -> Result<Vec<(Rc<str>, ClassSum)>> {
+    let mut found = Vec::new();
+    for (number, sum) in walk.classes.iter().enumerate().filter(|(_, sum)| sum.objects > 0) {
+        push(&mut found, (walk.types.class(number as u32).name.clone(), *sum))?;
+    }
+    found.sort_by(|(one, of_one), (other, of_other)| (of_other.bytes, one).cmp(&(of_one.bytes, other)));
+    found.truncate(MOST_ROWS);
+    Ok(found)
 }
 
 /// What lies below each place, in bytes and objects.

@@ -47,11 +47,18 @@ pub struct Walk<'a> {
     followed: usize,
     /// What words lead to of which no more is known, and classes that were met: these ways are the last.
     later: Vec<Later>,
-    /// Of each class, by its number: whether it was met by an object.
-    classes: Vec<bool>,
+    /// Of each class, by its number.
+    pub classes: Vec<ClassSum>,
     asked: Vec<Asked>,
     /// Bytes that were found in pools.
     pub in_pools: u64,
+}
+
+/// All objects of a class, with the memory that they have beside themselves.
+#[derive(Clone, Copy, Default)]
+pub struct ClassSum {
+    pub objects: u64,
+    pub bytes: u64,
 }
 
 /// A block of malloc's or of Python's, by any address in it, and the first object that has it.
@@ -159,11 +166,11 @@ impl<'a> Walk<'a> {
             }
             let class = self.types.class(kind);
             self.note(address, number);
-            self.count(address, place, &class)?;
+            self.count(address, place, kind, &class)?;
             let types = self.types;
             let is_namespace = self.places[place as usize].step == Step::Own;
-            let is_first = self.is_first(kind)?;
-            let mut steps = Steps { walk: self, place, number, pace: &mut pace };
+            let is_first = self.classes[kind as usize].objects == 1;
+            let mut steps = Steps { walk: self, place, number, kind, pace: &mut pace };
             types.visit(address, &class, is_namespace, &mut steps)?;
             if class.is_python && is_first {
                 steps.meet(class.address, Step::Class)?;
@@ -192,17 +199,15 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn is_first(&mut self, class: u32) -> Result<bool> {
-        let number = class as usize;
+    fn count(&mut self, address: u64, place: u32, kind: u32, class: &Class) -> Result<()> {
+        let bytes = self.bytes_at(address);
+        let number = kind as usize;
         if number >= self.classes.len() {
             self.classes.try_reserve(number + 1 - self.classes.len())?;
-            self.classes.resize(number + 1, false);
+            self.classes.resize(number + 1, ClassSum::default());
         }
-        Ok(!std::mem::replace(&mut self.classes[number], true))
-    }
-
-    fn count(&mut self, address: u64, place: u32, class: &Class) -> Result<()> {
-        let bytes = self.bytes_at(address);
+        self.classes[number].objects += 1;
+        self.classes[number].bytes = self.classes[number].bytes.saturating_add(bytes);
         let elements = self.types.elements(address, class).unwrap_or(0);
         let cache = if class.shape == Shape::Cache {
             let mut words = [0; 4];
@@ -341,6 +346,7 @@ struct Steps<'a, 'b, 'c> {
     walk: &'a mut Walk<'b>,
     place: u32,
     number: u32,
+    kind: u32,
     pace: &'a mut Pace<'c>,
 }
 
@@ -366,6 +372,8 @@ impl Visitor for Steps<'_, '_, '_> {
         let bytes = self.walk.bytes_at(address);
         let place = &mut self.walk.places[self.place as usize];
         place.bytes = place.bytes.saturating_add(bytes);
+        let sum = &mut self.walk.classes[self.kind as usize];
+        sum.bytes = sum.bytes.saturating_add(bytes);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ from ...base.errors import NoTypeError, UsageError
 from ...base.printable import first_few
 from ...engine import TypesQuestion
 from ...session.session import Session
+from ..python_objects import has_python
 from .conditions import Compiled, Condition, ConditionError, UnknownMember, compiled, parse
 from .members import ObjectsWithin, TypeMembers
 from .named_blocks import NamedBlocks
@@ -21,6 +22,7 @@ OF_TYPE = re.compile(r"\s*((?:(?:struct|class) )?[\w$]+(?:::[\w$]+)*)\s*:(?!:)(.
 """A type in front of a condition: "Session: closed == 1"."""
 OTHER, UNKNOWN, MATCHES = 1, 2, 3
 """Of a block what is known of its objects, as the engine has it; 0: it has none."""
+NOT_OF_PYTHON = "members are known of C, C++ and Rust types alone, not of Python's"
 MOST_NAMED = 40
 """Members that are named where there is no such one."""
 
@@ -73,6 +75,8 @@ def matching_objects(session: Session, asked: Asked) -> MatchingObjects:
     if named is None or named.traced is None or values is None or named.contents is None:
         raise NoTypeError("the program's types are not known here", "containers tells why")
     members = TypeMembers(named.contents, values)
+    if asked.type is not None and has_python(session) and not types_called(named, asked.type):
+        raise NoTypeError(f"no block is known to be a {asked.type}", NOT_OF_PYTHON)
     chosen = [*(_of_all if asked.type is None else _of_type)(named, members, asked)]
     names = sorted({readable(named.types.text(each.type)).name for each, _ in chosen})
     question = TypesQuestion()

@@ -208,6 +208,8 @@ class OwnersScreen:
         """The blocks that match a condition, by the holding's number; None if nobody asked for them."""
         self.notes: Sequence[Statement] = ()
         """One statement for each file that lacks symbols."""
+        self.python: Sequence[Statement] = ()
+        """What holds most of CPython's objects."""
 
     def kept_by(self, holding: Holding) -> Optional[OwnerPages]:
         return self.kept[holding.number] if self.kept is not None else None
@@ -399,11 +401,22 @@ def lines(
     for title, words in (("would return", RETURNS), ("mostly under", UNDER), ("as near", TIES)):
         if title in headers:
             yield style.dim(words)
+    yield from (python_text(style, each) for each in shown.python)
     yield ""
     way = largest.way[-1:] if largest is not None else ()
     typed = [style.typed(f"refs {blocks.starts[each.block]:#x}") for each in way]
     typed += [style.typed("leaks")] if lost is not None else []
+    typed += [style.typed("containers")] if shown.python else []
     yield from next_lines(style, *_symbols(style, shown, own), *typed, style.typed("types"))
+
+
+def python_text(style: Style, said: Statement) -> str:
+    """What holds Python's objects."""
+    size = style.size(int(said.figures["held_bytes"] or 0))
+    if said.id == "python-cycles":
+        return f"of Python's objects: nothing but cycles leads to {size} (see waste)"
+    elements = count(int(said.figures["elements"] or 0), "element")
+    return f"of Python's objects: {said.names['path']} ({said.names['type']}) holds {size} in {elements}"
 
 
 def _symbols(style: Style, shown: OwnersScreen, rows: Sequence[Holding]) -> list[str]:

@@ -8,6 +8,7 @@ from ...analysis.pinning_blocks import ORDERS, Totals, TypeRow
 from ...base.argv import Matches
 from ...base.class_names import named, type_words
 from ...base.model import Kind, Statement
+from ...blocks.python_objects import PythonTypeSum
 from ..shared_text.debug_info import without_types_text
 from ..shared_text.lines_and_tables import (
     UNKNOWN,
@@ -30,7 +31,8 @@ EXPENDABLE = ("", "average", "resident", "module", "share", "holds back", THEIRS
 GUESS = " ?"
 """Marks a name that is a guess."""
 NOTES = {
-    "pymalloc-apart": "Python's objects of up to 512 bytes are not here: pymalloc has them beside malloc (containers)",
+    "pymalloc-apart": "Python's objects of up to 512 bytes are no blocks: pymalloc has them beside malloc",
+    "no-python-values": "no values of members are known: these are told of C, C++ and Rust types, not of Python's",
 }
 FIRST_NOTES = ("pymalloc-apart",)
 """Notes shown first: they say why something is missing in the table."""
@@ -62,6 +64,7 @@ def lines(
     fold: bool,
     asked: str = "",
     where: str = "",
+    python: Sequence[PythonTypeSum] = (),
 ) -> Iterator[str]:
     """`named`: bytes of blocks whose type is certain; `by_words`: of more whose type what they hold shows; `resident`:
     bytes of all blocks in memory; `held_by`: main holder by a type's number; `retained`: bytes with all that only its
@@ -79,6 +82,12 @@ def lines(
     if asked:
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
         first = f"{asked}: {count(blocks, 'block')}, {style.size(size)}, {share(size, totals.bytes)} of the live bytes"
+    if python and not rows:
+        objects, size = sum(each.objects for each in python), sum(each.bytes for each in python)
+        with_theirs = f"{style.size(size)} with the memory that they have beside themselves"
+        yield style.bold(f"{asked}: {count(objects, 'object')} of Python's, {with_theirs}")
+        yield from next_lines(style, f"{style.typed('containers')} (what holds them)")
+        return
     if where:
         blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
         first = f"{where}: {count(blocks, 'block')}, {style.size(size)}, {share(size, totals.bytes)} of the live bytes"
@@ -123,12 +132,31 @@ def lines(
     if THEIRS in headers:
         yield style.dim(WITH_THEIRS)
     yield from (note_text(each) for each in notes if each.id not in FIRST_NOTES)
+    if python and not style.form:
+        yield from _of_python(style, python, limit or 0)
     if rows:
         whose = [f"{style.typed('types --owners')} (who holds them)"] if owners else []
         if any(row.kind.kind == "declared" for row in rows):
             values = style.typed(f"types {word(asked) if asked else 'NAME'} --values")
             whose += [style.typed("containers"), f"{values} (what they have in common)"]
         yield from next_lines(style, *whose, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
+
+
+def _of_python(style: Style, types: Sequence[PythonTypeSum], limit: int) -> Iterator[str]:
+    """Python's objects by their types."""
+    whole = sum(each.bytes for each in types)
+    shown = worth_a_row([each.bytes for each in types], whole, limit)
+    folded = types[shown:]
+    objects, size = sum(each.objects for each in folded), sum(each.bytes for each in folded)
+    below = [[folded_name(len(folded), "type"), f"{objects:,}", style.size(size)]] if folded else []
+    columns = (
+        Column("Python type", lambda row: row.type, name=True),
+        Column("objects", lambda row: f"{row.objects:,}"),
+        Column("bytes", lambda row: style.size(row.bytes)),
+    )
+    yield ""
+    yield f"Python's objects, in pymalloc's pools and in blocks from above: {style.size(whole)}"
+    yield from column_table(style, columns, types[:shown], below=below)
 
 
 def may_be(name: str, structs: Sequence[str]) -> str:
