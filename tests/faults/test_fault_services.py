@@ -55,6 +55,7 @@ SAID = {
     "symbols": {"report": "nbr", "waste": "nbr"},
     "telemetry": {"report": "nbr", "waste": "nbr"},
     "thumbnails": {"containers": "nb", "owners": "nb", "report": "nbr", "types": "nb", "waste": "nbr"},
+    "tiles": {"containers": "nb", "report": "nb"},
     "timers": {"report": "nbr", "waste": "nbr"},
     "uploads": {"report": "nbr", "waste": "nbr"},
     "webapp": {"containers": "nb", "owners": "nb", "report": "nb"},

@@ -696,6 +696,8 @@ impl Layouts {
                 Form::Pointer | Form::Reference => Target::Pointers,
                 // Rust's containers point to it, whatever they have
                 _ if &*pointed.name == "u8" => Target::Anything,
+                // an iterator's: the container tells what is in its nodes
+                _ if libstdcxx::is_node(&pointed.name) || libcxx::is_node(&pointed.name) => Target::Anything,
                 Form::Character => Target::Text,
                 Form::Integer if pointed.size == 1 => Target::Text,
                 form if pointed.size > 0 && is_number(form) => Target::Numbers,

@@ -22,7 +22,7 @@ use super::values::{
 use super::waste::{waste, Reason, Waste};
 use crate::failure::{Control, Failure, Result};
 use crate::image::Span;
-use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
+use crate::types::facts::{Argument, Facts, Field, Form, Language, TypeId, TypeSource};
 
 /// Types that a test declares by hand, as debug information would tell them.
 #[derive(Clone, Default)]
@@ -697,6 +697,38 @@ fn a_local_that_may_not_be_set_has_to_be_proven() {
     let found = program.trace();
     assert_eq!((found.sure(proven), found.text(empty)), ("table", ""));
     assert_eq!(found.level[found.block(proven)], Strength::Local as u8);
+}
+
+#[test]
+fn iterators_that_lead_to_nodes_contradict_no_container() {
+    for is_ahead in [false, true] {
+        let mut program = Program::new();
+        program.libraries = LIBRARIES;
+        let types = program.types.clone();
+        let base = types.structure("std::__detail::_List_node_base", 16, &[]);
+        types.set(base, &[("_M_next", 0, types.to(base)), ("_M_prev", 8, types.to(base))]);
+        let header = types.structure("", 24, &[("_M_next", 0, types.to(base)), ("_M_size", 16, program.long)]);
+        let implementation = types.structure("", 24, &[("_M_node", 0, header)]);
+        let list = types.structure("std::__cxx11::list<long>", 24, &[("_M_impl", 0, implementation)]);
+        types.change(list, |facts| facts.arguments.push(Argument::Type(program.long)));
+        let iterator = types.structure("std::_List_iterator<long>", 8, &[("_M_node", 0, types.to(base))]);
+        let (place, of_list) = if is_ahead { (0, 8) } else { (24, 0) };
+        let book = types.structure("book", 32, &[("last", place, iterator), ("orders", of_list, list)]);
+        let (first, last) = (program.malloc(24, &[]), program.malloc(24, &[]));
+        let block = program.malloc(32, &[]);
+        let ring = block + of_list;
+        program.heap.put(first, &[last, ring, 1]);
+        program.heap.put(last, &[ring, first, 2]);
+        program.heap.put(ring, &[first, last, 2]);
+        program.heap.put(block + place, &[last]);
+        let start = Start::new("main(): book", types.to(book));
+        // so nothing that it leads to is surer than what a local's pointer leads to
+        program.starts.push(Start { value: Some(block), frame: Some(0), ..start });
+        let found = program.trace();
+        let name = "std::__cxx11::list<long> node";
+        assert_eq!([block, first, last].map(|each| found.sure(each)), ["book", name, name]);
+        assert!([first, last].iter().all(|each| found.parent[found.block(*each)] == found.block(block) as i32));
+    }
 }
 
 #[test]

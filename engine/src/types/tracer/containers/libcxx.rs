@@ -26,6 +26,12 @@ pub fn template_of(name: &str) -> Option<&str> {
     NAMESPACES.contains(&namespace).then_some(template)
 }
 
+/// Whether that is the library's own name of a container's node, or of what all nodes begin with.
+pub fn is_node(name: &str) -> bool {
+    const NODES: [&str; 4] = ["__list_node", "__tree_node", "__tree_end_node", "__hash_node"];
+    template_of(name).is_some_and(|template| NODES.iter().any(|node| template.starts_with(node)))
+}
+
 pub fn container(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     if facts.form != Form::Struct {
         return Ok(None);

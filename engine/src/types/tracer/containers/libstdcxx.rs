@@ -30,6 +30,18 @@ fn template_of(name: &str) -> Option<String> {
     Some(whole.split("::").filter(|part| !INNER.contains(part)).collect::<Vec<_>>().join("::"))
 }
 
+/// Whether that is the library's own name of a container's node, or of what all nodes begin with.
+pub fn is_node(name: &str) -> bool {
+    const NODES: [&str; 5] = [
+        "std::_List_node",
+        "std::_Rb_tree_node",
+        "std::_Fwd_list_node",
+        "std::__detail::_List_node_base",
+        "std::__detail::_Hash_node",
+    ];
+    NODES.iter().any(|node| name.starts_with(node))
+}
+
 pub fn container(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     if facts.form != Form::Struct {
         return Ok(None);
