@@ -4,16 +4,16 @@
 setTimeout(() => {
   const boxes = () => [...document.querySelectorAll("#tree button")];
   const tops = nodes.filter((node) => node.above === ALL);
-  leave("tops", tops.reduce((sum, node) => sum + node.retained, 0));
+  leave("tops", tops.reduce((sum, node) => sum + node.holds, 0));
   leave("widths", tops.every((node) => {
     const box = boxes().find((each) => each.dataset.node === String(node.at));
-    return !box || Math.abs(parseFloat(box.style.width) - 100 * node.retained / root.retained) < 0.01;
+    return !box || Math.abs(parseFloat(box.style.width) - 100 * node.holds / root.holds) < 0.01;
   }));
   const first = boxes().find((each) => nodes[each.dataset.node].name === "first");
   leave("first", first.dataset.bytes);
   first.click();
   leave("folded", boxes().every((each) => each.dataset.node === first.dataset.node || nodes[each.dataset.node].above !== ALL));
-  leave("rows", [...document.querySelectorAll("#rows td[data-retained]")].reduce((sum, cell) => sum + Number(cell.dataset.retained), 0));
+  leave("rows", [...document.querySelectorAll("#rows td[data-holds]")].reduce((sum, cell) => sum + Number(cell.dataset.holds), 0));
   document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
   leave("again", focus === ALL);
   $("by").value = "returns"; $("by").onchange();

@@ -57,7 +57,7 @@ class OwnersDocument(Document, command="owners"):
 def page(facts: Mapping[str, object], nodes: Sequence[HolderNode]) -> bytes:
     """The nodes of the page, as the template's script reads them."""
     rows = [
-        (each.name, each.kind, each.above, each.retained_blocks, each.retained_bytes, each.resident, each.returns)
+        (each.name, each.kind, each.above, each.held_blocks, each.held_bytes, each.resident, each.returns)
         for each in nodes
     ]
     return filled("owners", {**facts, "nodes": rows}, title_of("whose memory it is", facts))
@@ -66,14 +66,14 @@ def page(facts: Mapping[str, object], nodes: Sequence[HolderNode]) -> bytes:
 TYPES = (
     ValueType("blocks", "count"),
     ValueType("resident", "bytes"),
-    ValueType("goes_back", "bytes"),
-    ValueType("retained", "bytes"),
+    ValueType("would_return", "bytes"),
+    ValueType("holds", "bytes"),
 )
 
 
 def profile_of(rows: Sequence[HolderNode], comments: Sequence[str]) -> bytes:
     """The profile for pprof, which sums up what each node has itself. Unknown sizes are 0."""
-    sums = [[each.retained_blocks, each.resident or 0, each.returns or 0, each.retained_bytes] for each in rows]
+    sums = [[each.held_blocks, each.resident or 0, each.returns or 0, each.held_bytes] for each in rows]
     own = [*sums]
     for at, row in enumerate(rows):
         if row.above >= 0:

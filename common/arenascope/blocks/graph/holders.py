@@ -22,10 +22,10 @@ from ..declared.values import Values
 from ..name_all_blocks import live_kinds
 from ..recognise.all_recognisers import NONE
 from .asked_address import Goal
-from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
+from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE, OwnerPages
 from .edges import stale_at
 from .leads import RANKS, Owner
-from .main_holders import UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
+from .main_holders import ALONE, UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
 from .pointer_strength import is_sure
 from .pointers_to import BLOCK, ImageSearch, Ref, Seed, of_word
 from .returns import above_all, retained, returns
@@ -382,25 +382,26 @@ def _pointer(search: ImageSearch, source: int, to: int, best: int) -> Ref:
 DEEPEST = 40
 MOST_NODES, SHARE = 5000, 5000
 """So many nodes at most, and none below this fraction of all: what is smaller is summed up."""
-SMALLER = "smaller ones"
+SMALLER, SHARED = "smaller ones", "shared with others"
 
 
 class HolderNode(NamedTuple):
-    """What it has itself, and what it retains: with all that is below it."""
+    """What it has itself, and what it holds: with all that is below it. An owner's figures are those of its row in
+    `owners`."""
 
     name: str
     kind: str
-    """An owner's; "type" or "smaller"."""
+    """An owner's; "shared" for what an owner does not hold alone; "type" or "smaller"."""
     above: int
     """Which node; NOBODY for an owner. It comes before."""
     blocks: int
     bytes: int
-    retained_blocks: int
-    retained_bytes: int
+    held_blocks: int
+    held_bytes: int
     resident: Optional[int]
     """What of that is in memory."""
     returns: Optional[int]
-    """Pages on which nothing else is."""
+    """Pages on which nothing else is; 0 for what is shared, which stays when its main holder is cleared."""
 
 
 def grown(
@@ -408,8 +409,8 @@ def grown(
 ) -> list[HolderNode]:
     """`kinds` says what each block is, `words` whose something is. Owners come first, the largest before."""
     folded = _Folded(search, owners, kinds, words)
-    kept = returns(search, folded.whose, len(folded.names), folded.above)
-    return _pruned(folded.nodes([(each.resident, each.returns) for each in kept] if kept is not None else None))
+    pages = returns(search, folded.whose, len(folded.names), folded.above_of_pages())
+    return _pruned(folded.nodes(pages))
 
 
 class _Folded:
@@ -424,7 +425,9 @@ class _Folded:
         self.above = [NOBODY] * len(self.names)
         self._depth = [0] * len(self.names)
         self._known: dict[tuple[int, str], int] = {}
-        tops = {each.number: at for at, each in enumerate(owners.holdings)}
+        self._shared: dict[int, int] = {}
+        """The node of what an owner does not hold alone, by the owner's node."""
+        first = {each.number: at for at, each in enumerate(owners.holdings)}
         self.whose = array("i", [NOBODY]) * len(self._sizes)
         for block in range(len(self.whose)):
             way = []
@@ -432,9 +435,30 @@ class _Folded:
             while at != NOBODY and self.whose[at] == NOBODY:
                 way.append(at)
                 at = owners.above[at]
-            node = self.whose[at] if at != NOBODY else tops[owners.whose[block]]
+            if at != NOBODY:
+                node = self.whose[at]
+            elif owners.lead[block] == ALONE:
+                node = first[owners.whose[block]]
+            else:
+                node = self._shared_by(first[owners.whose[block]])
             for each in reversed(way):
                 node = self.whose[each] = self._below(node, kinds[each])
+
+    def _shared_by(self, owner: int) -> int:
+        if owner not in self._shared:
+            self._shared[owner] = self._new(owner, SHARED)
+        return self._shared[owner]
+
+    def above_of_pages(self) -> list[int]:
+        """As `above`, but what is shared is below nothing: a page on which it lies does not return with the owner."""
+        shared = {*self._shared.values()}
+        return [NOBODY if at in shared else above for at, above in enumerate(self.above)]
+
+    def _kind_of_each(self) -> list[str]:
+        kinds = [*self._kinds, *["type"] * (len(self.names) - len(self._kinds))]
+        for node in self._shared.values():
+            kinds[node] = "shared"
+        return kinds
 
     def _below(self, node: int, name: str) -> int:
         number = self._known.get((node, name))
@@ -458,26 +482,34 @@ class _Folded:
         self._depth.append(self._depth[node] + 1)
         return len(self.names) - 1
 
-    def nodes(self, kept: Optional[Sequence[tuple[int, int]]]) -> list[HolderNode]:
-        """`kept`: what each has in memory, and the pages that are its alone."""
-        count = len(self.names)
-        blocks, sizes = [0] * count, [0] * count
+    def nodes(self, pages: Optional[Sequence[OwnerPages]]) -> list[HolderNode]:
+        """`pages`: what each has in memory, and the pages that are its alone."""
+        blocks, sizes = ([0] * len(self.names) for _ in range(2))
         for node, size in zip(self.whose, self._sizes):
             blocks[node] += 1
             sizes[node] += size
-        columns = [blocks, sizes, *(zip(*kept) if kept else ())]
-        sums = [_upwards(column, self.above) for column in columns]
+        kinds = self._kind_of_each()
+        held_blocks, held_bytes = _upwards(blocks, self.above), _upwards(sizes, self.above)
+        resident: Optional[list[int]] = None
+        returned: Optional[list[int]] = None
+        if pages is not None:
+            resident = _upwards((each.resident for each in pages), self.above)
+            is_shared: list[bool] = []
+            for kind, above in zip(kinds, self.above):
+                is_shared.append(kind == "shared" or (above != NOBODY and is_shared[above]))
+            alone = (0 if shared else each.returns for each, shared in zip(pages, is_shared))
+            returned = _upwards(alone, self.above)
         return [
             HolderNode(
                 name,
-                self._kinds[at] if at < len(self._kinds) else "type",
+                kinds[at],
                 above=self.above[at],
                 blocks=blocks[at],
                 bytes=sizes[at],
-                retained_blocks=sums[0][at],
-                retained_bytes=sums[1][at],
-                resident=sums[2][at] if kept else None,
-                returns=sums[3][at] if kept else None,
+                held_blocks=held_blocks[at],
+                held_bytes=held_bytes[at],
+                resident=resident[at] if resident is not None else None,
+                returns=returned[at] if returned is not None else None,
             )
             for at, name in enumerate(self.names)
         ]
@@ -493,7 +525,7 @@ def _upwards(column: Iterable[int], above: Sequence[int]) -> list[int]:
 
 def _pruned(nodes: Sequence[HolderNode]) -> list[HolderNode]:
     """Without what is too small to be seen: beside its likes, one node for all of them."""
-    order = sorted((each.retained_bytes for each in nodes), reverse=True)
+    order = sorted((each.held_bytes for each in nodes), reverse=True)
     least = max(sum(each.bytes for each in nodes) // SHARE, order[MOST_NODES] + 1 if len(order) > MOST_NODES else 0, 1)
     places: list[int] = []
     kept: list[HolderNode] = []
@@ -501,7 +533,7 @@ def _pruned(nodes: Sequence[HolderNode]) -> list[HolderNode]:
     small: set[int] = set()
     for each in nodes:
         above = places[each.above] if each.above != NOBODY else NOBODY
-        if each.retained_bytes >= least:
+        if each.held_bytes >= least:
             places.append(len(kept))
             kept.append(each._replace(above=above))
         elif above in small:
@@ -517,8 +549,8 @@ def _pruned(nodes: Sequence[HolderNode]) -> list[HolderNode]:
                         above,
                         blocks=0,
                         bytes=0,
-                        retained_blocks=0,
-                        retained_bytes=0,
+                        held_blocks=0,
+                        held_bytes=0,
                         resident=0,
                         returns=0,
                     )
@@ -530,10 +562,10 @@ def _pruned(nodes: Sequence[HolderNode]) -> list[HolderNode]:
 
 def _joined(sums: HolderNode, node: HolderNode) -> HolderNode:
     return sums._replace(
-        blocks=sums.blocks + node.retained_blocks,
-        bytes=sums.bytes + node.retained_bytes,
-        retained_blocks=sums.retained_blocks + node.retained_blocks,
-        retained_bytes=sums.retained_bytes + node.retained_bytes,
+        blocks=sums.blocks + node.held_blocks,
+        bytes=sums.bytes + node.held_bytes,
+        held_blocks=sums.held_blocks + node.held_blocks,
+        held_bytes=sums.held_bytes + node.held_bytes,
         resident=None if node.resident is None else (sums.resident or 0) + node.resident,
         returns=None if node.returns is None else (sums.returns or 0) + node.returns,
     )

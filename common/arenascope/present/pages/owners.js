@@ -1,22 +1,22 @@
 "use strict";
 const ROW = 26, LEAST = 0.0012, LEVELS = 40, ALL = -1;
-const BY = [["retained", "bytes that it retains"], ["resident", "of these in memory"], ["returns", "pages that would return"]];
+const BY = [["holds", "bytes that it holds"], ["resident", "of these in memory"], ["returns", "pages that would return"]];
 /** The first are seen on a phone without scrolling. */
-const COLUMNS = [["retains", "retained", size], ["would return", "returns", size], ["share", "retained", (value) => ofAll(value, root.retained)], ["in memory", "resident", size], ["blocks", "blocks", number]];
-let by = "retained", focus = ALL;
+const COLUMNS = [["holds", "holds", size], ["would return", "returns", size], ["share", "holds", (value) => ofAll(value, root.holds)], ["in memory", "resident", size], ["blocks", "blocks", number]];
+let by = "holds", focus = ALL;
 
-const nodes = data.nodes.map(([name, kind, above, blocks, retained, resident, returns], at) => ({ at, name, kind, above, blocks, retained, resident, returns, below: [] }));
-const root = { at: ALL, name: "all of it", above: null, below: [], blocks: 0, retained: 0, resident: 0, returns: 0 };
+const nodes = data.nodes.map(([name, kind, above, blocks, holds, resident, returns], at) => ({ at, name, kind, above, blocks, holds, resident, returns, below: [] }));
+const root = { at: ALL, name: "all of it", above: null, below: [], blocks: 0, holds: 0, resident: 0, returns: 0 };
 for (const node of nodes) {
   const over = node.above === ALL ? root : nodes[node.above];
   over.below.push(node);
-  if (over === root) for (const each of ["blocks", "retained", "resident", "returns"]) root[each] = plus(root[each], node[each]);
+  if (over === root) for (const each of ["blocks", "holds", "resident", "returns"]) root[each] = plus(root[each], node[each]);
 }
 const find = (at) => at === ALL ? root : nodes[at];
 
 // words
 
-const words = (node) => `${node.name}\n${exact(node.retained)} in ${node.blocks.toLocaleString("en")} blocks (${ofAll(node.retained, root.retained)})\n`
+const words = (node) => `${node.name}\n${exact(node.holds)} in ${node.blocks.toLocaleString("en")} blocks (${ofAll(node.holds, root.holds)})\n`
   + `in memory ${exact(node.resident)}\nwould return ${exact(node.returns)}`;
 function button(text, act) { const made = make("button", text); made.type = "button"; made.onclick = act; return made; }
 
@@ -35,7 +35,7 @@ function box(node, left, width, row) {
   if (!found.textContent) found.style.padding = 0;
   filled(found, colour(node)); found.title = words(node);
   if (!found.textContent) found.setAttribute("aria-label", words(node));
-  found.dataset.node = node.at; found.dataset.bytes = node.retained;
+  found.dataset.node = node.at; found.dataset.bytes = node.holds;
   found.classList.toggle("dull", wanted !== "" && !node.name.toLowerCase().includes(wanted));
   return found;
 }
@@ -69,9 +69,9 @@ function draw() {
 
 function table(top) {
   const own = { name: top === root ? "" : `${top.name} itself`, at: null };
-  for (const each of ["blocks", "retained"]) own[each] = top.below.reduce((sum, node) => sum - node[each], top[each]);
+  for (const each of ["blocks", "holds"]) own[each] = top.below.reduce((sum, node) => sum - node[each], top[each]);
   for (const each of ["resident", "returns"]) own[each] = top.below.reduce((sum, node) => plus(sum, node[each] === null ? null : -node[each]), top[each]);
-  const rows = [...(own.retained ? [own] : []), ...[...top.below].sort((one, other) => other[by] - one[by])];
+  const rows = [...(own.holds ? [own] : []), ...[...top.below].sort((one, other) => other[by] - one[by])];
   const key = (node) => JSON.stringify([unnumbered(node.name), ...COLUMNS.map(([, what]) => node[what])]);
   $("rows").replaceChildren(...runs(rows, key).flatMap((run) => {
     if (run.length === 1) return run.map(line);
@@ -95,7 +95,7 @@ function look(at) { focus = at; draw(); }
 const up = () => { const above = find(focus).above; if (above !== null) look(above); };
 
 function start() {
-  about("only the row above leads to the blocks of a row; blocks of one type are one row");
+  about("only the row above leads to the blocks of a row, but others lead to what is shared as well; blocks of one type are one row");
   $("sentence").append(...codes(data.sentence));
   const heads = make("tr");
   heads.append(...["what", ...COLUMNS.map(([name]) => name)].map((name) => heading(name)));

@@ -111,7 +111,7 @@ class OwnerRow(OwnerRecord):
     blocks: Size
     """How many blocks that are."""
     retained_bytes: Size
-    """What of that it alone leads to: what could be freed were it cleared."""
+    """What of that it alone leads to (on screens: alone): what could be freed were it cleared."""
     retained_blocks: Size
     """How many blocks that are."""
     retained_resident_bytes: Optional[Size]
@@ -149,7 +149,7 @@ class JointHoldersRecord(Record):
     owners: Sequence[RootRecord]
     """Who they are."""
     retained_bytes: Size
-    """What they lead to."""
+    """What all of them lead to, and nobody else."""
 
 
 class FreedNextRecord(Record):
@@ -158,7 +158,7 @@ class FreedNextRecord(Record):
     owners: Sequence[RootRecord]
     """Who they are; none: nobody."""
     retained_bytes: Size
-    """What they lead to."""
+    """What only they lead to."""
     alone_bytes: Size
     """What leaves memory if only that is freed, and malloc_trim(0) called."""
     returns_bytes: Size
