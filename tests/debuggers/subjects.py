@@ -17,7 +17,7 @@ from bisect import bisect_left
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from guards import refuse_guard_regions
@@ -56,26 +56,39 @@ def may_look_into_shared_memory() -> bool:
         return False
 
 
-class Started(NamedTuple):
-    """A program that runs, and the line that it printed."""
+class Started:
+    """`with Started(program) as process`: a program that has printed a line and waits, until it is killed. `how` is
+    Popen's."""
 
-    pid: int
-    said: str
+    def __init__(self, *words: object, **how: Any) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            [*map(str, words)], stdin=pipe, stdout=pipe, text=True, preexec_fn=dies_with_us(), **how
+        )
+        self.pid = self.process.pid
+        self.said = self.hear()
+        """Its first line."""
 
+    def __enter__(self) -> Any:
+        return self
 
-@contextmanager
-def started(*words: object, **how: Any) -> Iterator[Started]:
-    """Starts a program, and waits until it has printed a line and sleeps; kills it at the end. `how` is Popen's."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [*map(str, words)], stdin=pipe, stdout=pipe, text=True, preexec_fn=dies_with_us(), **how
-    ) as process:
-        try:
-            said = process.stdout.readline()
-            await_parked(process.pid)
-            yield Started(process.pid, said)
-        finally:
-            process.kill()
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def hear(self) -> str:
+        """Its next line, once it sleeps after that."""
+        line = self.process.stdout.readline().rstrip("\n")
+        await_parked(self.pid)
+        return line
+
+    def ask(self, line: str) -> str:
+        """What it answers to a line."""
+        print(line, file=self.process.stdin, flush=True)
+        return self.hear()
+
+    def end(self) -> None:
+        with self.process:
+            self.process.kill()
 
 
 def compiled(source: str, folder: Path, *flags: str, compiler: str = "gcc") -> Path:

@@ -21,7 +21,7 @@ import pytest
 from doors import GDB, ROOT, Gdb, Live
 from lldb_door import NEWEST_LLDB, Lldb
 from looks import Outcome, complaints, failure_id, give_up, one_line, opened, plain_environment, run
-from subjects import Subject, started
+from subjects import Started, Subject
 
 from arenascope.engine import BUILT
 
@@ -165,7 +165,7 @@ def pid_of() -> Iterator[Callable[[str], int]]:
 
         def pid_of(program: str) -> int:
             if program == "python" and program not in pids:
-                pids[program] = stack.enter_context(started(sys.executable, "-c", PYTHON)).pid
+                pids[program] = stack.enter_context(Started(sys.executable, "-c", PYTHON)).pid
             elif program not in pids:
                 pids[program] = stack.enter_context(Subject(program)).pid
             return pids[program]

@@ -10,7 +10,7 @@ from doors import DOORS, Live
 from lldb_door import NEWEST_LLDB
 from looks import opened
 from marks import full_after
-from subjects import Subject, compiled, started
+from subjects import Started, Subject, compiled
 
 LOOKS = {"shell": 3, "gdb": 2, NEWEST_LLDB.name: 1}
 
@@ -64,6 +64,6 @@ int main(void) {
 def test_what_malloc_left_above_a_system_call_is_no_call(door: str, tmp_path: Path) -> None:
     """A buffer of the caller's that was not yet written into."""
     program = compiled(LEFT_OVER, tmp_path, "-O1", "-mno-red-zone", "-ldl")
-    with started(program) as process:
+    with Started(program) as process:
         (outcome,) = opened(DOORS[door]).run(Live(process.pid, program), ["check --json"])
     assert (outcome.json()["judgement"]["id"], outcome.json()["busy"]) == ("sound", [])

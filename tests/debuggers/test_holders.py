@@ -12,7 +12,7 @@ from typing import Any, Iterator
 import pytest
 from lifetimes import dies_with_us
 from shell_door import ask, ask_whole, look
-from subjects import Subject, compiled, started
+from subjects import Started, Subject, compiled
 
 from arenascope.blocks.recognise.container_words import POOL
 
@@ -222,7 +222,7 @@ STARTED = Path(__file__).with_name("holders_started.cc").read_text()
 @pytest.mark.full
 def test_what_a_thread_was_started_with_is_the_variables(tmp_path: Path) -> None:
     """It is a copy, as its stack's are; what nothing else has is the thread's."""
-    with started(compiled(STARTED, tmp_path, "-O1", "-pthread", compiler="g++")) as process:
+    with Started(compiled(STARTED, tmp_path, "-O1", "-pthread", compiler="g++")) as process:
         rows = ask_whole(process.pid, "owners --limit 0")["owners"]
     (server,) = [each for each in rows if each["name"] == "server"]
     assert (server["blocks"], server["retained_blocks"], server["leading"]) == (2, 2, None)

@@ -11,7 +11,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 import pytest
 from partial import beside_each_other
 from shell_door import ask_whole, look
-from subjects import compiled, started
+from subjects import Started, compiled
 
 from arenascope.present.screens.owner_lines import NOBODY, NOTHING
 
@@ -38,7 +38,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def running(program: Path, *, plain: int, held: int, lost: int, shared: bool = False) -> Iterator[Running]:
-    with started(program, plain, held, lost, *(["shared"] if shared else [])) as process:
+    with Started(program, plain, held, lost, *(["shared"] if shared else [])) as process:
         held_bytes, lost_bytes, address = process.said.split()
         yield Running(process.pid, int(held_bytes), int(lost_bytes), address)
 

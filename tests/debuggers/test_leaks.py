@@ -18,7 +18,7 @@ from marks import full_after, in_full
 from platforms import ELSEWHERE
 from schemas import valid
 from shell_door import ARENASCOPE, ask, look
-from subjects import Subject, compiled, may_look_into_shared_memory, started
+from subjects import Started, Subject, compiled, may_look_into_shared_memory
 
 LOST = 1
 NARROW = next(each for each in ELSEWHERE if each.id == "i386")
@@ -95,7 +95,7 @@ int main(void) {
 
 def test_a_pointer_far_inside_a_block(tmp_path: Path) -> None:
     """None of its pages is in memory."""
-    with started(compiled(GIGABYTES, tmp_path, "-O1")) as process:
+    with Started(compiled(GIGABYTES, tmp_path, "-O1")) as process:
         if not process.said:
             pytest.skip("this machine does not give 6 GiB of addresses")
         document = ask(process.pid, "leaks")
@@ -110,7 +110,7 @@ ROWS = Path(__file__).with_name("leaks_rows.c").read_text()
 
 
 def asked_of(source: str, folder: Path, status: int) -> dict[str, Any]:
-    with started(compiled(source, folder, "-O0", "-fno-builtin-malloc")) as process:
+    with Started(compiled(source, folder, "-O0", "-fno-builtin-malloc")) as process:
         return ask(process.pid, "leaks", status=(status,))
 
 
@@ -202,7 +202,7 @@ def test_what_posix_shared_memory_holds(tmp_path: Path) -> None:
     if not shutil.which("gcore"):
         give_up("gcore is not installed")
     name = f"/arenascope-{tmp_path.parent.name}-{os.getpid()}"
-    with started(compiled(POSIX, tmp_path, "-O1", "-lrt"), name) as process:
+    with Started(compiled(POSIX, tmp_path, "-O1", "-lrt"), name) as process:
         try:
             saved = tmp_path / "saved.core"
             assert look(process.pid, f"save {saved}")[0] == 0
@@ -235,7 +235,7 @@ time.sleep(1000)
 @pytest.mark.parametrize("allocator", ["pymalloc", "malloc"])
 def test_python_has_lost_nothing(allocator: str) -> None:
     environment = {"PYTHONMALLOC": allocator, "PATH": "/usr/bin:/bin"}
-    with started(sys.executable, "-c", PROGRAM, env=environment) as python:
+    with Started(sys.executable, "-c", PROGRAM, env=environment) as python:
         document = ask(python.pid, "leaks")
     assert sums(document)["blocks"] == 0
     assert document["reached"]["blocks"] > 1000

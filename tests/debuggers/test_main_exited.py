@@ -14,7 +14,7 @@ from doors import GDB, Live
 from looks import one_line, opened, plain_environment
 from marks import in_full
 from shell_door import SHELL
-from subjects import compiled, started
+from subjects import Started, compiled
 
 THREADS, CACHED, SIZE = 3, 5, 200
 FREED, PIECE = 20, 64 << 10
@@ -81,7 +81,7 @@ def others(pid: int) -> list[int]:
 @pytest.fixture
 def exited(tmp_path: Path) -> Iterator[Exited]:
     program = compiled(SOURCE, tmp_path, "-O1", "-g", "-pthread")
-    with started(program, env=plain_environment(), start_new_session=True) as process:
+    with Started(program, env=plain_environment(), start_new_session=True) as process:
         yield Exited(process.pid, program, others(process.pid))
 
 

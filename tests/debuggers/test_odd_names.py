@@ -16,7 +16,7 @@ from doors import DOORS, NEWEST, Live
 from looks import Door, opened, plain_environment
 from marks import full_after
 from shell_door import ARENASCOPE
-from subjects import compiled, fixture_program, started
+from subjects import Started, compiled, fixture_program
 
 from arenascope.cli.main import main
 from arenascope.cli.shell import ShellDoor
@@ -46,7 +46,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("odd")
     program = Path(os.fsdecode(os.fsencode(folder / "x")[:-1] + NAME))
     shutil.copy(fixture_program("bins"), program)
-    with started(program, folder) as process:
+    with Started(program, folder) as process:
         yield Live(process.pid, program)
 
 
@@ -93,7 +93,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     built, program = compiled(HOSTILE, folder, "-g", "-O0", "-pthread"), folder / f"names{HIDES}"
     program.write_bytes(built.read_bytes().replace(b"QQQQ", HIDES.encode()))
     program.chmod(0o755)
-    with started(program) as process:
+    with Started(program) as process:
         yield Live(process.pid, program)
 
 

@@ -12,7 +12,7 @@ from looks import opened
 from marks import full_after, in_full
 from partial import beside_each_other
 from shell_door import ask, ask_whole, look
-from subjects import Subject, compiled, may_look_into_shared_memory, started
+from subjects import Started, Subject, compiled, may_look_into_shared_memory
 
 pytestmark = pytest.mark.xdist_group("owners")
 
@@ -179,7 +179,7 @@ int main() {
 @pytest.mark.parametrize("door", full_after(1, NEWEST[::-1]))
 def test_the_member_of_a_member_and_of_a_base(door: str, tmp_path: Path) -> None:
     program = compiled(NESTED, tmp_path, "-g", "-O0", compiler="g++")
-    with started(program) as process:
+    with Started(program) as process:
         looks = [f"refs {at} --json" for at in process.said.split()]
         outcomes = opened(DOORS[door]).run(Live(process.pid, program), looks)
     found = [[ref["field"] for ref in each.json()["refs"] if ref["kind"] == "block"] for each in outcomes]

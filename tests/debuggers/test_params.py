@@ -17,7 +17,7 @@ from doors import DOORS, NEWEST, Core, Live
 from looks import give_up, opened, plain_environment
 from marks import full_after
 from scenarios import seen
-from subjects import Subject, compiled, started
+from subjects import Started, Subject, compiled
 
 PAGE = 4096
 WORD = 8
@@ -200,7 +200,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, Core]
         give_up("gcore is not installed")
     folder = tmp_path_factory.mktemp("told")
     program = compiled(TOLD, folder, "-O0")
-    with started(program, env=plain_environment(), start_new_session=True) as process:
+    with Started(program, env=plain_environment(), start_new_session=True) as process:
         # what M_PERTURB fills a block with is the value's complement
         assert int(process.said) == 0x5A
         subprocess.run(["gcore", "-o", folder / "core", str(process.pid)], check=True, capture_output=True)

@@ -31,10 +31,9 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 
 import pytest
 from doors import GDB, Core, Image, Live
-from lifetimes import dies_with_us
 from looks import ROOT, give_up, opened
 from spelling import Template, canonical, constant, rust, template
-from subjects import await_parked
+from subjects import Started
 
 LIBRARY = ROOT / "fixtures" / "build" / "libsites.so"
 PROGRAMS = ROOT / "fixtures" / "build" / "declared"
@@ -122,7 +121,7 @@ class Expected(NamedTuple):
     """FILE:LINE of the program, for messages."""
 
 
-class Sited:
+class Sited(Started):
     """A program that runs with a log of its sites, until it ends."""
 
     def __init__(self, program: Path, folder: Path, *arguments: str) -> None:
@@ -134,21 +133,8 @@ class Sited:
         if not shutil.which("addr2line"):
             pytest.skip("addr2line is not installed")
         self.program, self.log = program, folder / f"{program.name}.sites"
-        self.process = subprocess.Popen(
-            [str(program), *arguments],
-            env={"SITES_LOG": str(self.log), "LD_PRELOAD": str(LIBRARY), "LANG": "C"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            preexec_fn=dies_with_us(),
-        )
-        said = self._read()
-        assert said.split() == ["ready", str(self.process.pid)], f"{program}: {said}"
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
+        super().__init__(program, *arguments, env={"SITES_LOG": str(self.log), "LD_PRELOAD": str(LIBRARY), "LANG": "C"})
+        assert self.said.split() == ["ready", str(self.pid)], f"{program}: {self.said}"
 
     def image(self, kind: str, folder: Path) -> Image:
         """It as it runs, or a "core" that GDB writes."""
@@ -159,8 +145,7 @@ class Sited:
         return Core(folder / "core", self.program)
 
     def tick(self) -> None:
-        print("tick", file=self.process.stdin, flush=True)
-        assert self._read() == "ticked"
+        assert self.ask("tick") == "ticked"
 
     def counts(self) -> dict[str, Count]:
         """What the program says of its containers, by the way to them."""
@@ -175,17 +160,13 @@ class Sited:
         return self._counted("span")
 
     def _counted(self, kind: str) -> list[list[str]]:
-        print("count", file=self.process.stdin, flush=True)
-        lines = iter(self.process.stdout.readline, "ticked\n")
-        told = [words for word, *words in map(str.split, lines) if word == kind]
-        await_parked(self.pid)
+        told, line = [], self.ask("count")
+        while line != "ticked":
+            word, *words = line.split()
+            told += [words] * (word == kind)
+            line = self.hear()
         assert told
         return told
-
-    def _read(self) -> str:
-        line = self.process.stdout.readline().strip()
-        await_parked(self.pid)
-        return line
 
     def expected(self) -> dict[int, Expected]:
         """Of each live block, by its address."""
@@ -199,13 +180,6 @@ class Sited:
         several = {kind for each in found.values() for kind in each.type.split(OR) if OR in each.type}
         sizes = sizes_of(self.program, several)
         return {address: each._replace(type=of_this_size(each, sizes)) for address, each in found.items()}
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for each in (self.process.stdin, self.process.stdout):
-            if each is not None:
-                each.close()
 
 
 class Count(NamedTuple):

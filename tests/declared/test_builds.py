@@ -12,7 +12,7 @@ from doors import GDB, Live
 from looks import give_up
 from shell_door import SHELL
 from sites import SOURCES, Sited, compare, sizes_of
-from subjects import started
+from subjects import Started
 from test_names import names_in
 from test_truth import ARGUMENTS
 
@@ -51,7 +51,7 @@ def test_32_bits_have_the_same_names(program: str, tmp_path: Path) -> None:
         if width == "32" and done.returncode:
             give_up("gcc cannot build for 32 bits: libc6-dev-i386 is not installed")
         assert done.returncode == 0, done.stderr
-        with started(built, *ARGUMENTS[program]) as process:
+        with Started(built, *ARGUMENTS[program]) as process:
             assert process.said.split() == ["ready", str(process.pid)]
             names = names_in(GDB, Live(process.pid, built), tmp_path)
             assert names_in(SHELL, Live(process.pid, built), tmp_path) == names

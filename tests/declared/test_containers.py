@@ -13,7 +13,7 @@ import pytest
 from doors import give_up
 from looks import ROOT
 from sites import PROGRAMS
-from subjects import Subject, started
+from subjects import Started, Subject
 from test_truth import ARGUMENTS
 
 from arenascope.blocks.declared.container_rows import start_of
@@ -148,7 +148,7 @@ def test_every_element_counts(asked: Asked) -> None:
 
 
 def test_a_type_is_known_that_lies_in_blocks_of_another() -> None:
-    with started(PROGRAMS / "server.O2", *ARGUMENTS["server"]) as process, traced(process.pid) as (_, named):
+    with Started(PROGRAMS / "server.O2", *ARGUMENTS["server"]) as process, traced(process.pid) as (_, named):
         assert named.contents is not None
         found = [named.contents.types.facts(each.type).name for each in types_called(named, "Session")]
         assert found == ["Session"]

@@ -10,7 +10,7 @@ from typing import Iterator, NamedTuple, Optional
 import pytest
 from doors import GDB, Live
 from looks import opened
-from subjects import compiled, started
+from subjects import Started, compiled
 
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.debug_info_types import Local
@@ -183,7 +183,7 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     # others than the last function's callers may be left out
     program = compiled(SOURCE, folder, "-g", "-pthread", "-fno-optimize-sibling-calls", *flags, compiler=compiler)
     core = folder / "core"
-    with started(program) as process:
+    with Started(program) as process:
         opened(GDB).do(Live(process.pid, program), [f"generate-core-file {core}"])
     told = {}
     for tid, function, name, value in re.findall(r"(\d+):([^:]+):(\w+)=(\w+)", process.said):

@@ -8,7 +8,7 @@ from typing import Iterator
 
 import pytest
 from doors import Door, Live
-from subjects import started
+from subjects import Started
 from test_names import EACH_DOOR, names_in
 
 LIBRARY = """
@@ -58,7 +58,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def running(program: Path) -> Iterator[tuple[int, int, int]]:
     """Its pid, and where it has a left and a right."""
-    with started(program) as process:
+    with Started(program) as process:
         left, right = (int(each, 16) for each in process.said.split())
         yield process.pid, left, right
 

@@ -12,7 +12,7 @@ from documents import ask_door
 from doors import GDB, SHELL, Core, Image, Live, give_up
 from marks import in_full
 from sites import PROGRAMS, Sited
-from subjects import started
+from subjects import Started
 from test_truth import LEVELS
 
 pytestmark = pytest.mark.xdist_group("declared sharing")
@@ -69,7 +69,7 @@ def recycled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     program, file = PROGRAMS / f"recycled.{request.param}", folder / "truth"
     if not program.exists():
         pytest.skip(f"{program.name} is not built: make fixtures")
-    with started(program, file) as running:
+    with Started(program, file) as running:
         assert running.said.split() == ["ready", str(running.pid)]
         done = subprocess.run(["gcore", "-o", folder / "core", str(running.pid)], capture_output=True, text=True)
         core = folder / f"core.{running.pid}"

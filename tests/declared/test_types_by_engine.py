@@ -10,7 +10,7 @@ from typing import Callable, Mapping, NamedTuple, Sequence
 
 import pytest
 from looks import give_up
-from subjects import started
+from subjects import Started
 
 from arenascope.sources.debug_info_types import TypeFacts
 from arenascope.sources.live.process import ProcessImage
@@ -203,12 +203,12 @@ def _plain(facts: TypeFacts, called: Callable[[int], str]) -> object:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], str]:
-    """What is known of a program whose debug information is not packed, and what it says of its types."""
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What is known of a program whose debug information is not packed."""
     built, _ = compiled(tmp_path_factory.mktemp("plain"), Way(["-gdwarf-5"]))
-    with started(built) as process:
+    with Started(built) as process:
         target = ShellTarget(ProcessImage(process.pid), declared=True)
-        return told(TypesByEngine(target, target.debug_folders, None), target), process.said
+        return told(TypesByEngine(target, target.debug_folders, None), target)
 
 
 SHORT = ("type units, DWARF 4", "split", "dwz, shared")
@@ -216,16 +216,13 @@ SHORT = ("type units, DWARF 4", "split", "dwz, shared")
 
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=[pytest.mark.full] * (way not in SHORT)) for way in WAYS])
-def test_ways_to_pack_it(
-    way: str, plain: tuple[dict[str, object], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ways_to_pack_it(way: str, plain: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
     built, folders = compiled(tmp_path, WAYS[way])
-    with started(built) as process:
+    with Started(built) as process:
         target = ShellTarget(ProcessImage(process.pid), folders, declared=True)
         types = TypesByEngine(target, target.debug_folders, None)
         assert built.name not in {Path(each).name for each in types.without()}
         found = told(types, target)
-    known, _ = plain
-    assert found["variables"] == known["variables"]
-    assert {name: found.get(name) for name in known} == known
+    assert found["variables"] == plain["variables"]
+    assert {name: found.get(name) for name in plain} == plain

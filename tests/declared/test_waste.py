@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from contextlib import contextmanager
 from typing import Any, Iterator, NamedTuple, Sequence
 
@@ -11,6 +10,7 @@ from fault_services import Service
 from looks import ROOT, give_up
 from marks import full_after
 from shell_door import ask, look
+from subjects import Started
 
 pytestmark = pytest.mark.xdist_group("waste")
 Row = dict[str, Any]
@@ -36,16 +36,13 @@ def waiting(name: str) -> Iterator[tuple[int, list[Fault]]]:
     program = PROGRAMS / name
     if not program.exists():
         give_up(f"{program.relative_to(ROOT)} is not built: make fixtures")
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            faults = []
-            while (line := process.stdout.readline().strip()) != "ready":
-                assert line, "it ended"
-                reason, number, unused, path = line.split(" ", 3)
-                faults.append(Fault(reason, int(number), int(unused), path))
-            yield process.pid, faults
-        finally:
-            process.kill()
+    with Started(program) as process:
+        faults, line = [], process.said
+        while line != "ready":
+            reason, number, unused, path = line.split(" ", 3)
+            faults.append(Fault(reason, int(number), int(unused), path))
+            line = process.hear()
+        yield process.pid, faults
 
 
 def asked(pid: int, words: str = "") -> dict[str, Any]:

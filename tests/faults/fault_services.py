@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from shell_door import ask
+from subjects import Started
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -98,34 +99,21 @@ class Sums(NamedTuple):
         return {"in use": self.used, "free": self.free}[measure]
 
 
-class Service:
-    """One that runs and waits. It ends with its standard input."""
+class Service(Started):
+    """One that runs and waits."""
 
     def __init__(self, name: str, level: str = "O2", mended: bool = False) -> None:
-        words = [*program(name, level), *(["mended"] if mended else [])]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
-        self.commands, self.answers = self.process.stdin, self.process.stdout
-        said = json.loads(self.answers.readline())
+        super().__init__(*program(name, level), *(["mended"] if mended else []))
+        said = json.loads(self.said)
         assert said.pop("pid") == self.pid
         self.truth = Truth(**said)
         assert self.truth.service == name
 
-    def __enter__(self) -> Service:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.commands.close()
-        self.process.wait(60)
-        self.answers.close()
-
     def sums(self) -> Sums:
         """By malloc_info, called inside of it."""
-        self.commands.write("info\n")
-        self.commands.flush()
-        lines = []
-        while not lines or lines[-1] != "</malloc>\n":
-            lines.append(self.answers.readline())
+        lines = [self.ask("info")]
+        while lines[-1] != "</malloc>":
+            lines.append(self.hear())
             assert lines[-1], "it ended"
         totals = "".join(lines).rpartition("</heap>")[2]
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Sequence
 
 import pytest
 from platforms import BUILD
-from subjects import Started, started
+from subjects import Started
 
 
-def resting(
-    code: str, python: Sequence[str] = (sys.executable,), **environment: str
-) -> AbstractContextManager[Started]:
+def resting(code: str, python: Sequence[str] = (sys.executable,), **environment: str) -> Started:
     """Runs code that prints a line and then reads on, until it is let go."""
-    return started(*python, "-S", "-c", code, env={**os.environ, **environment})
+    return Started(*python, "-S", "-c", code, env={**os.environ, **environment})
 
 
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from shell_door import arenascope
-from subjects import Subject, started
+from subjects import Started, Subject
 
 from arenascope.sources.live.processes_by_name import interpreter_called, names_of, other_pids, processes_called
 from arenascope.sources.live.procfiles import is_kernel_thread
@@ -102,12 +102,12 @@ def test_a_script_that_an_interpreter_runs(tmp_path: Path) -> None:
     script.write_text("print('ready', flush=True); input()")
     other.mkdir()
     words = [sys.executable, "-X", "dev", "-u", script.name, "of its own"]
-    with started(*words, cwd=tmp_path) as one:
+    with Started(*words, cwd=tmp_path) as one:
         for folder in (tmp_path, other):
             for line in (script.name, f"arenas {script.name}", f"arenas -p {script.name}"):
                 assert pid_in(typed(folder, *line.split(), "--json")) == one.pid, line
         assert f"mean {script.name}" in typed(other, "arenas", f"{NAME}.pz").stderr
-        with started(*words, cwd=tmp_path) as two:
+        with Started(*words, cwd=tmp_path) as two:
             listed = typed(other, "arenas", script.name)
             assert listed.returncode == 2
             assert {f"{each.pid}" for each in (one, two)} == set(

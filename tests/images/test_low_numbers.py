@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from shell_door import ask, look
-from subjects import compiled, started
+from subjects import Started, compiled
 
 pytestmark = pytest.mark.xdist_group("low numbers")
 
@@ -17,7 +17,7 @@ SOURCE = Path(__file__).with_name("low_numbers.c").read_text()
 def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
     """With the blocks that the program tells."""
     folder = tmp_path_factory.mktemp("low")
-    with started(compiled(SOURCE, folder, "-O1", "-no-pie", "-fno-pie")) as running:
+    with Started(compiled(SOURCE, folder, "-O1", "-no-pie", "-fno-pie")) as running:
         blocks = [~int(each, 16) & (1 << 64) - 1 for each in running.said.split()]
         assert look(running.pid, f"save {folder / 'low.core'}")[0] == 0
     return folder / "low.core", blocks

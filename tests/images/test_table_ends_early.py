@@ -14,7 +14,7 @@ import pytest
 from marks import full_after
 from schemas import problem_ids, valid
 from shell_door import arenascope
-from subjects import fixture_program, started
+from subjects import Started, fixture_program
 
 ROOT = Path(__file__).resolve().parents[2]
 CUT = (2, 31)
@@ -46,7 +46,7 @@ def answered(*words):
 
 @contextmanager
 def fixture(words, folder):
-    with started(fixture_program(words[0]), folder, *words[1:]) as process:
+    with Started(fixture_program(words[0]), folder, *words[1:]) as process:
         # a fixture that runs itself again has another pid than the one that was started
         yield int(process.said.split()[1])
 

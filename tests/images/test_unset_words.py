@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from platforms import HOST, Platform, host_and, libc_of
-from subjects import started
+from subjects import Started
 
 from arenascope.blocks.graph.stale_rows import leads_back, unset_words
 from arenascope.sources.live.process import ProcessImage
@@ -31,7 +31,7 @@ def test_words_that_hold_nothing_have_what_was_there_before(
     libc = libc_of(platform.programs / "main") if platform != HOST else None
     within = [next(libc.libraries.glob("ld-linux*")), "--library-path", libc.libraries] if libc is not None else []
     command = [*within, tmp_path / "main", *kind]
-    with started(*command) as process:
+    with Started(*command) as process:
         address, is_reused, size = process.said.split()
         assert is_reused == "1"
         stream, end = int(address, 16), int(address, 16) + int(size)

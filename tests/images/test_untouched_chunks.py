@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from shell_door import arenascope
-from subjects import started
+from subjects import Started
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = 4096
@@ -29,7 +29,7 @@ def present(pid: int) -> int:
 @pytest.mark.parametrize("words", ["chunks --summary", "check", "map"])
 def test_they_stay_untouched(words: str, tmp_path: Path) -> None:
     program = [ROOT / "fixtures" / "build" / "wide", tmp_path, "1", "1024"]
-    with started(*program) as subject:
+    with Started(*program) as subject:
         before = present(subject.pid)
         name, *rest = words.split()
         done = arenascope(name, subject.pid, *rest, "--no-stop", "--json")

@@ -16,7 +16,7 @@ from typing import BinaryIO, Iterator
 import pytest
 from marks import in_full
 from shell_door import ARENASCOPE, arenascope, begin
-from subjects import Subject, started
+from subjects import Started, Subject
 from waiting import state
 
 from arenascope.base.errors import ArenascopeError
@@ -62,7 +62,7 @@ def wait(fifo: BinaryIO) -> BinaryIO:
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     folder = tmp_path_factory.mktemp("subject")
-    with started(ROOT / "fixtures" / "build" / "bins", folder) as process:
+    with Started(ROOT / "fixtures" / "build" / "bins", folder) as process:
         yield process.pid
 
 

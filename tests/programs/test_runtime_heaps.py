@@ -13,7 +13,7 @@ from typing import Callable, Iterator, Sequence
 import pytest
 from looks import give_up
 from programs import halfway, java
-from subjects import started
+from subjects import Started
 
 from arenascope.blocks.graph.blocks import live_blocks
 from arenascope.blocks.graph.roots import Root, find_roots
@@ -90,7 +90,7 @@ def stands(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[int
     program: Callable[[Path], Sequence[object]] = request.param
     if shutil.which(program.__name__) is None and program is not python:
         pytest.skip(f"{program.__name__} is not installed")
-    with started(*program(tmp_path)) as process:
+    with Started(*program(tmp_path)) as process:
         objects, apart = process.said.split("-")
         yield process.pid, [[int(each) for each in some.split()] for some in (objects, apart)]
 
