@@ -14,7 +14,7 @@ from marks import full_after
 from schemas import valid
 from shell_door import SHELL
 from sites import PROGRAMS, is_rust
-from subjects import started
+from subjects import Started
 
 pytestmark = pytest.mark.xdist_group("destroyed objects")
 BUILDS = [f"{name}.{level}" for level in ("O2", "O1", "O0") for name in ("watched", "watched.rs", "watched.libc++")]
@@ -49,7 +49,7 @@ def watched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         give_up("rustc is not installed")
     if not program.exists():
         pytest.skip(f"{program.name} is not built: make fixtures")
-    with started(program, file) as running:
+    with Started(program, file) as running:
         assert running.said.split() == ["ready", str(running.pid)]
         blocks: dict[str, list[str]] = {}
         for line in file.read_text().splitlines():

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from schemas import valid
 from shell_door import ARENASCOPE, arenascope
-from subjects import Subject
+from subjects import Started, Subject
 from waiting import await_that, state
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,28 +23,19 @@ BUILD = ROOT / "fixtures" / "build"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and other users need root")
 
 
-class Running:
-    """A fixture that was started with these words in front of it."""
+class Running(Started):
+    """A fixture that was started with these words in front of it: its own pid, as the host sees it."""
 
     def __init__(self, folder, *command):
+        super().__init__(*command)
         self.folder = folder
-        self.process = subprocess.Popen(
-            [str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout.readline().startswith("ready")
+        assert self.said.startswith("ready")
+        self.pid = next(iter(children(self.process.pid)), self.process.pid)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for pid in (*children(self.process.pid), self.process.pid):
+    def end(self):
+        for pid in children(self.process.pid):
             os.kill(pid, signal.SIGKILL)
-        self.process.wait()
-
-    @property
-    def pid(self):
-        """The fixture's own pid, as the host sees it."""
-        return next(iter(children(self.process.pid)), self.process.pid)
+        super().end()
 
     @property
     def info(self):
