@@ -18,7 +18,7 @@ from arenascope.base import optional_libraries
 from arenascope.commands import check, trim
 from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import execute
-from arenascope.glibc import regular_bins as bins
+from arenascope.glibc import regular_bins
 from arenascope.present.shared_text import progress_bar
 from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.target import MemoryUse
@@ -139,7 +139,9 @@ def test_ctrl_c_anywhere_is_never_taken_for_the_whole(command: str) -> None:
     assert told, "no moment at which the command keeps what it has"
 
 
-@pytest.mark.parametrize(("place", "what"), [(bins, "walk_bins"), (check, "_arenas")], ids=["planned", "checked"])
+@pytest.mark.parametrize(
+    ("place", "what"), [(regular_bins, "walk_bins"), (check, "_arenas")], ids=["planned", "checked"]
+)
 def test_trim_applies_nothing_where_it_was_stopped(monkeypatch: pytest.MonkeyPatch, place: Any, what: str) -> None:
     """Ctrl-C while the plan is made, or while the heap is checked for damage, means: do not."""
 

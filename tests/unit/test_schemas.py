@@ -23,10 +23,9 @@ from arenascope.commands import params, pins, trim, version
 from arenascope.commands.framework.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
 from arenascope.present.json_documents.record import Record
-from arenascope.present.screens import type_lines as types
-from arenascope.present.screens import verdict
+from arenascope.present.screens import type_lines, verdict
 from arenascope.present.screens.advice_sentences import ADVICE
-from arenascope.present.shared_text import problem_sentences as findings
+from arenascope.present.shared_text import problem_sentences
 from arenascope.present.shared_text.problem_sentences import SENTENCES
 
 NAMES = {*COMMAND_NAMES, "top", "failed", "snapshot-file"}
@@ -46,8 +45,8 @@ WENT: set[str] = set()
 """Keys ("report.held.owners[] tid"), values ("owner.held_by kind=tls") and ids ("ids trim-once") of contract.txt that
 are no more."""
 TABLES_OF_IDS = (
-    *(params.NOTES, ADVICE, version.WORDS, pins.NOTES, trim.KEPT, types.NOTES),
-    *(verdict.JUDGEMENTS, verdict.CAUSES, findings.BREACHES, findings.WORDS, SENTENCES),
+    *(params.NOTES, ADVICE, version.WORDS, pins.NOTES, trim.KEPT, type_lines.NOTES),
+    *(verdict.JUDGEMENTS, verdict.CAUSES, problem_sentences.BREACHES, problem_sentences.WORDS, SENTENCES),
 )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.meter import Meter, metered
 from ..base.model import WHAT, Arena, Breach, Finding, Statement, whole
-from ..glibc import invariants as rules
+from ..glibc import invariants
 from ..glibc.arena import has_heap
 from ..glibc.find.inside_malloc import MallocCode, ThreadStacks
 from ..glibc.mmapped_chunks import unclaimed
@@ -179,7 +179,7 @@ def audit(session: Session, wanted: Optional[int] = None) -> Audit:
         outcome.unread.append(Statement("stopped", {"arenas": outcome.arenas, "chunks": outcome.chunks}))
     _findings(session, outcome)
     if wanted is None:
-        outcome.breaches += rules.mmapped_breach(
+        outcome.breaches += invariants.mmapped_breach(
             session.layout, session.params, session.mmapped, unclaimed=partial(_unclaimed, session)
         )
     # two walkers can meet one wrong word
@@ -206,31 +206,31 @@ def _arenas(session: Session, wanted: Optional[int], outcome: Audit) -> None:
     _lists(session, twice, outcome)
 
 
-def _bin_check(session: Session, arena: Arena) -> rules.BinCheck:
-    check = rules.BinCheck(session.memory, session.layout, arena.header, session.reaches[arena.header.index])
+def _bin_check(session: Session, arena: Arena) -> invariants.BinCheck:
+    check = invariants.BinCheck(session.memory, session.layout, arena.header, session.reaches[arena.header.index])
     if arena.header.initialised:
         check.run(arena.bins)
     return check
 
 
-def _arena(session: Session, arena: Arena, lists: rules.BinCheck, outcome: Audit, meter: Meter) -> None:
+def _arena(session: Session, arena: Arena, lists: invariants.BinCheck, outcome: Audit, meter: Meter) -> None:
     """Checks an arena's lists, header and chunks."""
     outcome.heaps += len(arena.heaps)
     outcome.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
     outcome.breaches += lists.breaches
-    outcome.unread += rules.bins_cut(lists.broken, session.layout, arena.header.index)
-    outcome.breaches += rules.header_breaches(session.layout, arena.header)
+    outcome.unread += invariants.bins_cut(lists.broken, session.layout, arena.header.index)
+    outcome.breaches += invariants.header_breaches(session.layout, arena.header)
     if has_heap(session.layout, arena.header):
         _chunks(session, arena, lists, outcome, meter)
     outcome.arenas += 1
 
 
-def _chunks(session: Session, arena: Arena, lists: rules.BinCheck, outcome: Audit, meter: Meter) -> None:
+def _chunks(session: Session, arena: Arena, lists: invariants.BinCheck, outcome: Audit, meter: Meter) -> None:
     order = session.listed_order
     parts = [order[bisect_left(order, each.address) : bisect_left(order, each.end)] for each in arena.heaps]
     listed = {chunk: session.listed[chunk] for part in parts for chunk in part}
     whole = all(each.whole for each in lists.broken)
-    check = rules.ChunkCheck(
+    check = invariants.ChunkCheck(
         session.memory, session.layout, arena.header, lists.binned, listed=listed, lists_whole=whole
     )
     try:
@@ -255,8 +255,8 @@ def _lists(session: Session, twice: set[int], outcome: Audit) -> None:
     """Checks the lists; `twice`: chunks in a bin that are also in a cache or a fastbin."""
     caches = session.thread_caches
     outcome.tcache_entries = sum(each.chunks for cache in caches for each in cache.bins)
-    outcome.breaches += rules.doubles(session.arenas, caches, twice)
-    outcome.breaches += rules.key_breaches(session.memory, session.layout, caches, _secret(session))
+    outcome.breaches += invariants.doubles(session.arenas, caches, twice)
+    outcome.breaches += invariants.key_breaches(session.memory, session.layout, caches, _secret(session))
 
 
 def _secret(session: Session) -> Optional[int]:
@@ -275,7 +275,7 @@ def _findings(session: Session, outcome: Audit) -> None:
         if not finding.rule or _is_missing(session, finding):
             outcome.unread.append(finding.statement)
         elif finding.rule in LISTS:
-            outcome.breaches.append(rules.list_breach(session.layout, finding, session.owners))
+            outcome.breaches.append(invariants.list_breach(session.layout, finding, session.owners))
         else:
             outcome.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.what))
 

@@ -7,7 +7,7 @@ from heapq import heappush, heapreplace
 from itertools import chain
 from typing import Annotated, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ..analysis import chunk_sums as figures
+from ..analysis import chunk_sums
 from ..analysis.chunk_sums import WITH_TOP
 from ..base.argv import Matches, shell_pattern
 from ..base.errors import UsageError
@@ -158,7 +158,7 @@ class Foremost:
 
 ORDERS: Mapping[str, tuple[Callable[[int, str], int], Callable[[ChunkRun], int]]] = {
     "size": (lambda size, _: size, lambda run: max(run.counts, default=0) & ~SIZE_BITS),
-    "state": (lambda _, state: -figures.WITH_TOP.index(state), lambda run: 0),
+    "state": (lambda _, state: -chunk_sums.WITH_TOP.index(state), lambda run: 0),
 }
 """Of each order the rank of a chunk, and the upper bound of the ranks in a run: see Foremost."""
 
@@ -184,9 +184,9 @@ class Filter(NamedTuple):
     def wants_state(self, state: str) -> bool:
         return not (self.free if state == "used" else self.used)
 
-    def how_many(self, sums: figures.ChunkSums, top_bytes: int) -> int:
+    def how_many(self, sums: chunk_sums.ChunkSums, top_bytes: int) -> int:
         """How many of the counted chunks the filter selects."""
-        kept = figures.within(sums, self.least, self.most)
+        kept = chunk_sums.within(sums, self.least, self.most)
         tops = int(top_bytes > 0 and self.wants(top_bytes, "top"))
         return tops + sum(kept.tally(state).chunks for state in kept.sizes if self.wants_state(state))
 
@@ -197,11 +197,11 @@ class SizesInHeaps:
     def __init__(self, session: Session, options: Namespace) -> None:
         self.limit = 0 if options.summary or options.exact else options.limit if options.limit > 0 else None
         """How many rows there are at most; None: all."""
-        self.sums: dict[int, figures.ChunkSums] = {}
+        self.sums: dict[int, chunk_sums.ChunkSums] = {}
         self.rows = Spool()
         self.wanted = 0
         self.problems: list[Statement] = []
-        self.chosen: Optional[figures.ChunkSums] = None
+        self.chosen: Optional[chunk_sums.ChunkSums] = None
         """With --type or --where: sums of blocks whose type matches, and that have such objects."""
         self.matching: Optional[MatchingObjects] = None
         """With --where."""
@@ -267,11 +267,11 @@ def chunks_command(context: Context) -> Answer:
     if session.started:
         sweep.matching = matching_objects(session, asked) if asked is not None else None
         (_sweep_types if wanted.type else _sweep)(context, wanted, sweep)
-    sums = figures.total(sweep.sums.values())
-    counted = figures.within(sweep.chosen or sums, wanted.least, wanted.most)
-    classes = figures.histogram(counted, session.layout.min_size, session.layout.align)
+    sums = chunk_sums.total(sweep.sums.values())
+    counted = chunk_sums.within(sweep.chosen or sums, wanted.least, wanted.most)
+    classes = chunk_sums.histogram(counted, session.layout.min_size, session.layout.align)
     shown = options.limit if options.limit > 0 else None
-    exact = figures.exact_sizes(counted)
+    exact = chunk_sums.exact_sizes(counted)
     left_out = None if session.stopped else max(0, sweep.wanted - sweep.rows.count)
     found = ChunksDocument.of(
         None,
@@ -311,12 +311,12 @@ def _sweep(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     if limit and options.sort in ORDERS:
         foremost = Foremost(limit, wanted.wants, *ORDERS[options.sort])
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
-    adding: Optional[figures.SweepSums] = None
+    adding: Optional[chunk_sums.SweepSums] = None
     counting: Optional[ArenaHeader] = None
     try:
         with session.meter("sweeping", bytes_in_all) as meter:
             for header in headers:
-                adding, counting = figures.SweepSums(listed), header
+                adding, counting = chunk_sums.SweepSums(listed), header
                 for piece in metered(session.sweep(header), meter):
                     adding.add(piece)
                     if foremost is not None:
@@ -347,12 +347,12 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     names = {
         index: called(kind) for index, kind in enumerate(live.kinds) if index >= first and is_called(kind, wanted.type)
     }
-    sweep.chosen = figures.ChunkSums()
+    sweep.chosen = chunk_sums.ChunkSums()
     rows: list[tuple[int, int, int, str]] = []
     try:
         with session.meter("sweeping", sum(heap.bytes for _, heap in live.heaps)) as meter:
             for header, heap in live.heaps:
-                sums = sweep.sums.setdefault(header.index, figures.ChunkSums())
+                sums = sweep.sums.setdefault(header.index, chunk_sums.ChunkSums())
                 for chunk, size, state, kind in live.sweep(header, heap, meter):
                     if state not in sums.sizes:
                         sums.gaps[state] += size
@@ -375,7 +375,7 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
 
 
 def _close(
-    session: Session, header: ArenaHeader, adding: figures.SweepSums, wanted: Filter, sweep: SizesInHeaps
+    session: Session, header: ArenaHeader, adding: chunk_sums.SweepSums, wanted: Filter, sweep: SizesInHeaps
 ) -> None:
     """Adds an arena's sums, and checks them against system_mem."""
     sums = sweep.sums[header.index] = adding.sums()
@@ -386,7 +386,7 @@ def _close(
     if header.top_bytes is not None and sums.gaps["top"] != header.top_bytes:
         say(top_differs(header, sums.gaps["top"]))
     inside = sum(
-        figures.count_between(session.listed_order, part.address, part.end) for part in session.heaps[header.index]
+        chunk_sums.count_between(session.listed_order, part.address, part.end) for part in session.heaps[header.index]
     )
     if inside != adding.met:
         say(listed_not_met(header, inside - adding.met))
@@ -403,7 +403,7 @@ def _list(
                 return
 
 
-def _summary(session: Session, sweep: SizesInHeaps, sums: figures.ChunkSums) -> Summary:
+def _summary(session: Session, sweep: SizesInHeaps, sums: chunk_sums.ChunkSums) -> Summary:
     """The sums by state; None for states that an unread list may hide."""
 
     def tally(state: str) -> ChunkTally:
@@ -423,7 +423,7 @@ def _summary(session: Session, sweep: SizesInHeaps, sums: figures.ChunkSums) -> 
     )
 
 
-def _size_row(row: figures.SizeClass, wanted: Filter, doubtful: bool) -> SizeRow:
+def _size_row(row: chunk_sums.SizeClass, wanted: Filter, doubtful: bool) -> SizeRow:
     used = None if wanted.free or doubtful else row.used
     free = None if wanted.used or doubtful else row.free
     return SizeRow(
@@ -436,7 +436,7 @@ def _size_row(row: figures.SizeClass, wanted: Filter, doubtful: bool) -> SizeRow
     )
 
 
-def _exact_size(row: figures.ExactSize, wanted: Filter, doubtful: bool) -> ExactSizeRecord:
+def _exact_size(row: chunk_sums.ExactSize, wanted: Filter, doubtful: bool) -> ExactSizeRecord:
     return ExactSizeRecord(
         bytes=row.bytes,
         used_chunks=None if wanted.free or doubtful else row.used,

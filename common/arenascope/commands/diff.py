@@ -12,7 +12,7 @@ from ..base.model import Statement
 from ..present.json_documents.record import JUDGEMENT, Document, Record, StatementRecord, statement_record
 from ..present.json_documents.shared_records import OWNER_KINDS
 from ..present.json_documents.snapshot_file import read
-from ..present.screens import report_lines as growth
+from ..present.screens import report_lines
 from ..present.screens.report_lines import LABELS
 from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.lines_and_tables import Style, signed, table
@@ -207,14 +207,14 @@ def _lines(context: Context, diff: Diff, after: JsonObject) -> Iterator[str]:
         rows = [
             [
                 _named(each, name),
-                *(growth.amount_cell(style, by, each_of) for each_of in (each.before, each.after)),
-                growth.change_cell(style, by, each.change),
+                *(report_lines.amount_cell(style, by, each_of) for each_of in (each.before, each.after)),
+                report_lines.change_cell(style, by, each.change),
                 *([_rate(style, diff, each, by)] if rates else []),
             ]
             for each in changes
         ]
         rate = "per minute" if by == CONTAINER else "per hour"
-        headers = (growth.TITLES[by], "before", "after", "change", *([rate] if rates else []))
+        headers = (report_lines.TITLES[by], "before", "after", "change", *([rate] if rates else []))
         yield from table(style, headers, rows, names=(0,), limit=context.options.limit)
     if not any(getattr(diff, name) for name in TABLES):
         yield "nothing else changed"
@@ -234,7 +234,7 @@ def _named(change: FigureChange, table: str) -> str:
 def _sentence(style: Style, diff: Diff) -> str:
     if diff.one_process is False:
         return f"these are two processes, not two moments of one: {_changed(style, diff, 'from one to the other')}"
-    when = "between the two" if diff.seconds is None else f"in {growth.interval_words(diff.seconds)}"
+    when = "between the two" if diff.seconds is None else f"in {report_lines.interval_words(diff.seconds)}"
     order = " (the second was taken first: they are compared in the order of time)" if diff.exchanged else ""
     return _changed(style, diff, when) + order
 
@@ -260,7 +260,7 @@ def _kept(style: Style, diff: Diff) -> str:
     if first is None:
         return ""
     rate, seconds = "", diff.seconds or 0.0
-    if first.before and seconds >= growth.LONG_ENOUGH and diff.one_process is not False:
+    if first.before and seconds >= report_lines.LONG_ENOUGH and diff.one_process is not False:
         rate = f" ({100 * (first.change or 0) / first.before * 60 / seconds:.1f} % a minute)"
     return f"; what is kept grew most in {first.name}, {signed(style, first.change)}{rate}"
 
@@ -270,7 +270,7 @@ def _filled(diff: Diff) -> str:
     if first is None:
         return ""
     rate = ""
-    if diff.seconds is not None and diff.seconds >= growth.LONG_ENOUGH:
+    if diff.seconds is not None and diff.seconds >= report_lines.LONG_ENOUGH:
         rate = f" ({(first.change or 0) * 60 / diff.seconds:+,.0f} a minute)"
     return f"; {first.name} has {first.change:,} elements more{rate}"
 
@@ -281,8 +281,8 @@ def _no_rates(diff: Diff) -> Optional[str]:
         return "no rates per hour: these are two processes"
     if diff.seconds is None:
         return "no rates per hour: one of the two does not say when it was taken (a core never does)"
-    if diff.seconds < growth.LONG_ENOUGH:
-        interval = growth.interval_words(diff.seconds)
+    if diff.seconds < report_lines.LONG_ENOUGH:
+        interval = report_lines.interval_words(diff.seconds)
         return f"no rates per hour: {interval} are too short for one; take them a minute apart or more"
     return None
 
@@ -291,4 +291,6 @@ def _rate(style: Style, diff: Diff, change: FigureChange, by: str) -> str:
     """The rate; "" for what is no trend: a few pages, or pages of files, which the kernel maps and drops at will."""
     if by != CONTAINER and (abs(change.change or 0) < TREND or change.name in OF_FILES):
         return ""
-    return growth.rate_cell(style, by, diff.per_hour(change.change), growth.MINUTE if by == CONTAINER else growth.HOUR)
+    return report_lines.rate_cell(
+        style, by, diff.per_hour(change.change), report_lines.MINUTE if by == CONTAINER else report_lines.HOUR
+    )

@@ -9,7 +9,7 @@ from array import array
 from functools import partial
 from typing import Annotated, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis import resident_parts as figures
+from ..analysis import resident_parts
 from ..analysis.advice import LOOKS, Advice, find_advice
 from ..analysis.causes import WORTH, Facts, address_space, find_causes, judge
 from ..analysis.compare_snapshots import JsonObject
@@ -50,7 +50,7 @@ from ..present.json_documents.record import (
 from ..present.json_documents.shared_records import ALLOCATORS, HOLDS_BACK, BlocksOfType, OtherAllocator, Written
 from ..present.json_documents.snapshot_file import read
 from ..present.pages.fill_page import filled, packed, title_of
-from ..present.screens import report_lines as screen
+from ..present.screens import report_lines
 from ..present.screens.advice_sentences import AdviceText, words
 from ..present.screens.finding_lines import FindingRecord, ReportFinding, find_all, worth_saying
 from ..present.screens.finding_lines import record as finding_record
@@ -244,7 +244,7 @@ class HtmlReport:
     def answer(
         self,
         report: ReportDocument,
-        concluded: screen.Conclusions,
+        concluded: report_lines.Conclusions,
         problems: list[Statement],
         looked: Optional[CopiedImage] = None,
         *,
@@ -288,7 +288,7 @@ class HtmlReport:
             self._sections["owners"] = owners._replace(keys={**owners.keys, "whose": names, "no_sum": NO_SUM})
         self._sections["map"] = _section(beside, lambda: _map(beside))
 
-    def _facts(self, concluded: screen.Conclusions) -> dict[str, object]:
+    def _facts(self, concluded: report_lines.Conclusions) -> dict[str, object]:
         """Facts shown in addition to the documents."""
         located, target, door = self._context.session.located, self._context.target, self._context.door
         style = self._context.style
@@ -304,15 +304,17 @@ class HtmlReport:
             "holder": list(_holder(concluded, style)),
             "notes": list(concluded.notes),
             "told": [
-                each for each, found in enumerate(concluded.found or ()) if found in screen.worth_saying(concluded)
+                each
+                for each, found in enumerate(concluded.found or ())
+                if found in report_lines.worth_saying(concluded)
             ],
-            "no_sum": screen.NO_SUM,
-            "effects": [screen.effect_of(*each) for each in concluded.advice],
-            "jointly": [each.called if screen.worth_telling(held, each.bytes) else None for each in held.jointly]
+            "no_sum": report_lines.NO_SUM,
+            "effects": [report_lines.effect_of(*each) for each in concluded.advice],
+            "jointly": [each.called if report_lines.worth_telling(held, each.bytes) else None for each in held.jointly]
             if held is not None
             else [],
             "turns": [each.called for each in held.in_turn] if held is not None else [],
-            "shared_pages": list(screen.pages_line(style, held)) if held is not None else [],
+            "shared_pages": list(report_lines.pages_line(style, held)) if held is not None else [],
             "words": [[word.names, _typed_here(word.meaning, style)] for word in glossary.words()],
             "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
         }
@@ -334,11 +336,11 @@ def _short_names(documents: Mapping[str, Mapping[str, object]]) -> dict[str, str
     return {name: short for name, short in found.items() if short != name}
 
 
-def _holder(concluded: screen.Conclusions, style: Style) -> Iterator[str]:
+def _holder(concluded: report_lines.Conclusions, style: Style) -> Iterator[str]:
     """Who holds most of what is in use, if that matters."""
     held = concluded.facts.held if concluded.facts is not None else None
-    if held is not None and screen.facts_matter(concluded, held.live):
-        yield from (f"Of what is in use, {line}." for line in screen.holds_most(style, held, 1))
+    if held is not None and report_lines.facts_matter(concluded, held.live):
+        yield from (f"Of what is in use, {line}." for line in report_lines.holds_most(style, held, 1))
 
 
 def _typed_here(meaning: str, style: Style) -> str:
@@ -585,16 +587,16 @@ def _unknown_types(context: Context, blocks: _Blocks) -> Iterator[str]:
             yield note_text(each)
 
 
-def _not_looked(context: Context, picture: figures.ResidentPicture) -> Iterator[str]:
+def _not_looked(context: Context, picture: resident_parts.ResidentPicture) -> Iterator[str]:
     """Why blocks were not looked at unasked, and what that takes."""
     session = context.session
     if not session.started or session.stopped or session.target.image.redacted:
         return
     if not is_there():
-        yield screen.NO_ENGINE.format(describe().problem)
+        yield report_lines.NO_ENGINE.format(describe().problem)
     else:
         cost, style = live_copy.cost_of_search(session, picture.known), context.style
-        yield screen.NOT_LOOKED.format(
+        yield report_lines.NOT_LOOKED.format(
             style.typed("report --owners"), duration(max(1.0, cost.seconds)), style.size(cost.bytes)
         )
 
@@ -641,22 +643,22 @@ def _with_blocks(context: Context, facts: Facts, blocks: _Blocks) -> Facts:
 
 def _conclusions(
     context: Context, facts: Facts, grown: _Growth, found: Optional[Sequence[ReportFinding]], live: int
-) -> screen.Conclusions:
+) -> report_lines.Conclusions:
     """`live`: bytes of all blocks, if these were looked at."""
     options, say = context.options, Style().size
     judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
     advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
-    beside = [*screen.notes(facts.picture, in_a_call=_in_a_call(context, facts.picture))]
+    beside = [*report_lines.notes(facts.picture, in_a_call=_in_a_call(context, facts.picture))]
     beside += further_apart(options.again, grown.sentence)
     if not context.session.started:
-        beside += map(screen.NO_BLOCKS.format, requested_parts(options))
+        beside += map(report_lines.NO_BLOCKS.format, requested_parts(options))
     told = worth_saying(found or (), live)
     if told:
         # what is known to be too much need not be seen to grow
         advice.sort(key=lambda each: each[0].id in LOOKS)
     has_waste = any(each.waste is not None for each in told)
     said = verdict(judgement, say, compared=facts.growth is not None, has_waste=has_waste)
-    return screen.Conclusions(
+    return report_lines.Conclusions(
         judgement,
         said,
         causes,
@@ -700,7 +702,7 @@ def _looked(context: Context) -> Optional[CopiedImage]:
     return live_copy.unasked_search(context)
 
 
-def _held(context: Context, looked: CopiedImage) -> Optional[figures.HeldSums]:
+def _held(context: Context, looked: CopiedImage) -> Optional[resident_parts.HeldSums]:
     def words(owners: Sequence[Owner]) -> str:
         return together(looked.search, OtherHolders(owners, whole=True))
 
@@ -718,17 +720,19 @@ def _wants_types(context: Context, looked: Optional[CopiedImage]) -> bool:
     return looked is not None or bool(options.types or (options.html and not session.target.image.redacted))
 
 
-def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -> screen.Conclusions:
+def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -> report_lines.Conclusions:
     """Conclusions without mappings (a remote stub): only malloc's own figures are known."""
-    session, lacking = context.session, [*map(screen.NOT_HERE.format, requested_parts(context.options))]
+    session, lacking = context.session, [*map(report_lines.NOT_HERE.format, requested_parts(context.options))]
     if not session.started:
-        return screen.Conclusions(Statement("no-heap", text=NO_HEAP), NO_HEAP, notes=lacking, growth=grown.sentence)
+        return report_lines.Conclusions(
+            Statement("no-heap", text=NO_HEAP), NO_HEAP, notes=lacking, growth=grown.sentence
+        )
     space = address_space(plans, session.usages)
     said = space_verdict(space, Style().size)
-    return screen.Conclusions(space, said, notes=[screen.NO_RESIDENCY, *lacking], growth=grown.sentence)
+    return report_lines.Conclusions(space, said, notes=[report_lines.NO_RESIDENCY, *lacking], growth=grown.sentence)
 
 
-def _in_a_call(context: Context, picture: figures.ResidentPicture) -> bool:
+def _in_a_call(context: Context, picture: resident_parts.ResidentPicture) -> bool:
     """Whether something could not be read because a thread was inside malloc."""
     session = context.session
     live = context.target.kind == "live" and session.started
@@ -746,8 +750,8 @@ def _growth(context: Context, before: Optional[JsonObject]) -> _Growth:
 
 def _answer(
     context: Context,
-    picture: Optional[figures.ResidentPicture],
-    concluded: screen.Conclusions,
+    picture: Optional[resident_parts.ResidentPicture],
+    concluded: report_lines.Conclusions,
     page: Optional[HtmlReport],
     looked: Optional[CopiedImage],
 ) -> Answer:
@@ -764,7 +768,7 @@ def _answer(
     text: Iterable[str] = [concluded.verdict]
     if picture or context.session.started or concluded.growth:
         named, options = not context.session.target.image.redacted, context.options
-        text = screen.lines(
+        text = report_lines.lines(
             context.style, picture, concluded, full=options.full, named=named, asked=requested_parts(options)
         )
     # the problem is left out: the first sentence names the allocator that serves malloc
@@ -775,7 +779,9 @@ THRESHOLDS = ("trim_threshold", "mmap_threshold", "top_pad")
 """Members of mp_ that causes and advice depend on."""
 
 
-def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callable[[figures.ResidentPicture], Facts]:
+def _facts_but_for_a_picture(
+    session: Session, plans: Sequence[Trim]
+) -> Callable[[resident_parts.ResidentPicture], Facts]:
     """All facts except the picture. They are read now, as the process may be let go before the picture is made."""
     depends_on_mp(session, "arena_max", *THRESHOLDS)
     release, params = session.located.version, session.params
@@ -795,7 +801,7 @@ def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callabl
 
 
 def _found(
-    context: Context, picture: Optional[figures.ResidentPicture], concluded: screen.Conclusions
+    context: Context, picture: Optional[resident_parts.ResidentPicture], concluded: report_lines.Conclusions
 ) -> ReportDocument:
     seen = concluded.facts.seen if concluded.facts else None
     grown = concluded.growth
@@ -803,14 +809,16 @@ def _found(
         rss_bytes=picture.rss if picture else None,
         swap_bytes=picture.swapped if picture else None,
         parts=[
-            ResidentPart(part=name, bytes=picture.parts[name], label=screen.label_of(picture, name))
-            for name in (figures.PARTS if picture else ())
+            ResidentPart(part=name, bytes=picture.parts[name], label=report_lines.label_of(picture, name))
+            for name in (resident_parts.PARTS if picture else ())
             if picture and name in picture.parts
         ],
         verdict=concluded.verdict,
         causes=[
             CauseRecord.of(
-                statement_record(said._replace(names=unmarked_names(said.names)), screen.cause_line((what, evidence))),
+                statement_record(
+                    said._replace(names=unmarked_names(said.names)), report_lines.cause_line((what, evidence))
+                ),
                 cause=what,
                 evidence=evidence,
             )
@@ -836,7 +844,9 @@ def _found(
     )
 
 
-def _allocators(allocators: Sequence[Allocator], picture: Optional[figures.ResidentPicture]) -> list[AllocatorShare]:
+def _allocators(
+    allocators: Sequence[Allocator], picture: Optional[resident_parts.ResidentPicture]
+) -> list[AllocatorShare]:
     """Other allocators with what each has in memory: exact where its mappings are known, otherwise an upper bound."""
     made = picture.made if picture else {}
     untold = picture.elsewhere - sum(made.values()) if picture else None
@@ -847,7 +857,7 @@ def _allocators(allocators: Sequence[Allocator], picture: Optional[figures.Resid
 
 
 def _advice(context: Context, advice: Advice, said: AdviceText) -> AdviceRecord:
-    words = screen.advice_line(Style(), advice, said)
+    words = report_lines.advice_line(Style(), advice, said)
     return AdviceRecord.of(
         statement_record(Statement(advice.id, advice.figures, unmarked_names(advice.names)), words),
         said,
@@ -932,7 +942,9 @@ ASKED = 6
 """For how many owners the report works out whose pages they share. An owner that holds little can be in the way."""
 
 
-def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> figures.HeldSums:
+def summed(
+    search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool
+) -> resident_parts.HeldSums:
     """`lost`: bytes of a process that could not be copied; `words` names owners; `asked`: the owners are asked for
     themselves, not only with something else."""
     blocks = search.blocks
@@ -954,7 +966,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
     unused = leaks.unused if leaks is not None and not doubted else None
     perhaps_rows = _lost_rows(search, unused, perhaps=True) if unused is not None else ()
     keepers = [
-        figures.MainHolder(
+        resident_parts.MainHolder(
             each.owner.kind,
             each.owner.name,
             each.owner.tid,
@@ -966,7 +978,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
         )
         for each in named
     ]
-    jointly = [figures.JointHolders(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
+    jointly = [resident_parts.JointHolders(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
     steps: Optional[_Steps] = None
     if asked and max([each.alone for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
         nobody = next((each.number for each in owners.holdings if each.owner.kind == UNREACHED and lost_blocks), None)
@@ -975,7 +987,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
             steps = _Steps(pages, keepers, jointly, nowhere)
             keepers, jointly = steps.owners()
     held = blocks.bytes - nowhere - possible
-    return figures.HeldSums(
+    return resident_parts.HeldSums(
         live=blocks.bytes,
         reached=held,
         possible=possible,
@@ -984,7 +996,7 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
         lost_blocks=lost_blocks,
         doubted=doubted,
         keepers=keepers,
-        others=sum(each.bytes for each in holders[figures.FIRST :]),
+        others=sum(each.bytes for each in holders[resident_parts.FIRST :]),
         jointly=jointly,
         in_turn=list(steps.in_turn()) if steps is not None else (),
         held_returns=steps.returns if steps is not None else 0,
@@ -1000,7 +1012,7 @@ class _Member(NamedTuple):
 
     place: int
     called: str
-    owners: Sequence[figures.Holder]
+    owners: Sequence[resident_parts.Holder]
     bytes: int
 
 
@@ -1010,8 +1022,8 @@ class _Steps:
     def __init__(
         self,
         pages: SharedPages,
-        keepers: Sequence[figures.MainHolder],
-        jointly: Sequence[figures.JointHolders],
+        keepers: Sequence[resident_parts.MainHolder],
+        jointly: Sequence[resident_parts.JointHolders],
         lost: int,
     ) -> None:
         """`lost`: bytes of the last group, which nobody holds."""
@@ -1025,26 +1037,28 @@ class _Steps:
         self._every = sum(1 << each.place for each in self._held)
         self.returns = pages.together(self._every)
 
-    def owners(self) -> tuple[list[figures.MainHolder], list[figures.JointHolders]]:
+    def owners(self) -> tuple[list[resident_parts.MainHolder], list[resident_parts.JointHolders]]:
         """The owners, each with what freeing it alone returns, and the owner that it shares most pages with."""
         return (
             [self._own(place, each) for place, each in enumerate(self._keepers)],
             [self._theirs(place, each) for place, each in enumerate(self._jointly, len(self._keepers))],
         )
 
-    def _own(self, place: int, each: figures.MainHolder) -> figures.MainHolder:
+    def _own(self, place: int, each: resident_parts.MainHolder) -> resident_parts.MainHolder:
         kept = self._pages.of(place)
         return each._replace(returns=kept.returns, resident=kept.resident, beside=self._beside(place))
 
-    def _theirs(self, place: int, each: figures.JointHolders) -> figures.JointHolders:
+    def _theirs(self, place: int, each: resident_parts.JointHolders) -> resident_parts.JointHolders:
         kept = self._pages.of(place)
         return each._replace(returns=kept.returns, beside=self._beside(place)) if kept.resident else each
 
-    def _beside(self, place: int) -> Optional[figures.PageSharer]:
+    def _beside(self, place: int) -> Optional[resident_parts.PageSharer]:
         most = next(self._pages.beside(place, self._every), None)
-        return figures.PageSharer(self._called[most.other], most.more, most.returns) if most is not None else None
+        return (
+            resident_parts.PageSharer(self._called[most.other], most.more, most.returns) if most is not None else None
+        )
 
-    def in_turn(self) -> Iterator[figures.FreedNext]:
+    def in_turn(self) -> Iterator[resident_parts.FreedNext]:
         """Groups in the order in which to free them: always the one that brings most next; what nobody holds comes
         last."""
         if not self._held:
@@ -1058,21 +1072,21 @@ class _Steps:
             returns = pages.together(self._every | 1 << self._nobody)
             yield self._turn(_Member(self._nobody, NOBODYS, (), self._lost), returns)
 
-    def _turn(self, member: _Member, so_far: int) -> figures.FreedNext:
+    def _turn(self, member: _Member, so_far: int) -> resident_parts.FreedNext:
         place, called, owners, size = member
         holds_up = self.returns - self._pages.together(self._every & ~(1 << place))
         alone = self._pages.of(place).returns
-        return figures.FreedNext(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
+        return resident_parts.FreedNext(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
 
 
-def _owner(keeper: figures.MainHolder) -> Owner:
+def _owner(keeper: resident_parts.MainHolder) -> Owner:
     return Owner(keeper.kind, keeper.name, keeper.tid, keeper.stale)
 
 
-def _lost_rows(search: ImageSearch, lost: Lumps, perhaps: bool = False) -> Sequence[figures.Lost]:
+def _lost_rows(search: ImageSearch, lost: Lumps, perhaps: bool = False) -> Sequence[resident_parts.Lost]:
     strength = "possible" if perhaps else "definite"
     return [
-        figures.Lost(
+        resident_parts.Lost(
             each.type,
             each.blocks,
             each.all_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Iterator, Optional, Sequence
 
-from ..analysis import growth as courses
+from ..analysis import growth
 from ..analysis.compare_snapshots import CONTAINER, FIGURES, JsonObject, allocators_of
 from ..analysis.growth import COURSES
 from ..analysis.resident_parts import FREE, LIVE
@@ -18,7 +18,7 @@ from ..present.json_documents.record import JUDGEMENT, Document, Record, Size, S
 from ..present.json_documents.shared_records import OWNER_KINDS
 from ..present.json_documents.snapshot_file import read_all
 from ..present.pages.fill_page import filled
-from ..present.screens import report_lines as growth
+from ..present.screens import report_lines
 from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.lines_and_tables import Style, count, next_lines, signed, table
 from ..present.shared_text.problem_sentences import sentences
@@ -172,12 +172,12 @@ def trend_command(context: Context) -> Answer:
     """
     documents, wrong = read_all(context.options.folder)
     problems = [Statement("snapshot-problem", names={"snapshot": "one"}, text=each) for each in wrong]
-    lived = courses.lives(documents)
+    lived = growth.lives(documents)
     life = _chosen(lived, context.options.pid)
     limit = _limit(context, life.documents[-1])
-    trend, grown = _trend(lived, life, limit), courses.grown_types(life.documents)
+    trend, grown = _trend(lived, life, limit), growth.grown_types(life.documents)
     said = verdict(context.style, trend, grown)
-    lacking = courses.without_types(life.documents)
+    lacking = growth.without_types(life.documents)
     if lacking:
         figures = {"lacking": lacking, "snapshots": len(life.documents)}
         problems.append(Statement("types-not-in-all", figures))
@@ -195,24 +195,26 @@ def trend_command(context: Context) -> Answer:
     )
     if context.options.html:
         # the page shows exactly the document's figures
-        data = filled("trend", {**found.own(), "labels": growth.LABELS, "problems": sentences(problems)}, "what grew")
+        data = filled(
+            "trend", {**found.own(), "labels": report_lines.LABELS, "problems": sentences(problems)}, "what grew"
+        )
         write_whole(context.options.html, data)
         moments = count(len(life.documents), "snapshot")
         return Answer(found, [f"{context.options.html}: {moments}, {context.style.size(len(data))} written"], problems)
     return Answer(found, lines(context.style, trend, grown, context.options.limit), problems)
 
 
-def _trend(lived: Sequence[courses.ProcessLife], life: courses.ProcessLife, limit: Optional[Limit]) -> courses.Trend:
-    series = courses.series_of(life)
+def _trend(lived: Sequence[growth.ProcessLife], life: growth.ProcessLife, limit: Optional[Limit]) -> growth.Trend:
+    series = growth.series_of(life)
     rss = next((each for each in series if each.by == "rss"), None)
-    comes = courses.reached(rss, limit.bytes, limit.used) if rss is not None and limit is not None else None
-    before = courses.succession(lived, life)[:-1]
-    return courses.Trend(
+    comes = growth.reached(rss, limit.bytes, limit.used) if rss is not None and limit is not None else None
+    before = growth.succession(lived, life)[:-1]
+    return growth.Trend(
         life, before, [each for each in lived if each is not life and each not in before], series, comes=comes
     )
 
 
-def _chosen(lived: Sequence[courses.ProcessLife], pid: Optional[int]) -> courses.ProcessLife:
+def _chosen(lived: Sequence[growth.ProcessLife], pid: Optional[int]) -> growth.ProcessLife:
     if not lived:
         raise UsageError("none of these snapshots tells when it was taken, as no core's does", "take them of a process")
     mine = [each for each in lived if pid is None or each.pid == pid]
@@ -236,7 +238,7 @@ def _limit(context: Context, last: JsonObject) -> Optional[Limit]:
     return Limit(bytes=kept["bytes"], used=kept.get("used"), path=kept.get("path"))
 
 
-def _judge(trend: courses.Trend) -> Statement:
+def _judge(trend: growth.Trend) -> Statement:
     rss, life = trend.rss, trend.life
     figures: dict[str, Optional[float]] = {
         "snapshots": len(life.documents),
@@ -253,11 +255,11 @@ def _judge(trend: courses.Trend) -> Statement:
     return Statement(f"{'grew' if rss.change > 0 else 'fell'}-{rss.how}", figures)
 
 
-def _life(life: courses.ProcessLife) -> LifeRecord:
+def _life(life: growth.ProcessLife) -> LifeRecord:
     return LifeRecord.of(life, name=life.name or None, snapshots=len(life.documents))
 
 
-def _series(each: courses.Series) -> SeriesRecord:
+def _series(each: growth.Series) -> SeriesRecord:
     return SeriesRecord.of(
         each,
         before=each.moments[0].value,
@@ -268,11 +270,11 @@ def _series(each: courses.Series) -> SeriesRecord:
 
 
 HOW = {
-    courses.STEADILY: "steadily",
-    courses.AT_ONCE: "at once",
-    courses.UNEVENLY: "unevenly",
-    courses.ENDED: "then held still",
-    courses.STILL: "held still",
+    growth.STEADILY: "steadily",
+    growth.AT_ONCE: "at once",
+    growth.UNEVENLY: "unevenly",
+    growth.ENDED: "then held still",
+    growth.STILL: "held still",
 }
 LEVELS = "▁▂▃▄▅▆▇█"
 DRAWN = 16
@@ -282,14 +284,14 @@ LONG = 100 * DAY
 """Limits that are reached later than this are not predicted."""
 
 
-def sentence(style: Style, trend: courses.Trend) -> str:
+def sentence(style: Style, trend: growth.Trend) -> str:
     rss, life = trend.rss, trend.life
     moments = count(len(life.documents), "snapshot")
     if rss is None:
         several = len(life.documents) > 1
         why = f"of {moments} too few tell RSS" if several else "it takes two snapshots, and there is one"
         return f"what grew is not known: {why}"
-    over, now = growth.interval_words(life.last - life.first), style.size(rss.moments[-1].value)
+    over, now = report_lines.interval_words(life.last - life.first), style.size(rss.moments[-1].value)
     if rss.since is None:
         return f"RSS held still at {now} over {over} ({moments}){_filled(trend)}"
     verb = "grew" if rss.change > 0 else "fell"
@@ -304,7 +306,7 @@ def sentence(style: Style, trend: courses.Trend) -> str:
     return text
 
 
-def _filled(trend: courses.Trend) -> str:
+def _filled(trend: growth.Trend) -> str:
     """The container whose elements grew most in bytes. The series come in that order."""
     grown = (each for each in trend.series if each.by == CONTAINER and each.since is not None and each.change > 0)
     most = next(grown, None)
@@ -313,18 +315,22 @@ def _filled(trend: courses.Trend) -> str:
     return f"; {most.name} has {most.change:,} elements more"
 
 
-def _manner(style: Style, each: courses.Series) -> str:
+def _manner(style: Style, each: growth.Series) -> str:
     since = clock(each.since)
-    if each.how == courses.AT_ONCE:
+    if each.how == growth.AT_ONCE:
         return f"at once, at {since}"
-    if each.how == courses.ENDED:
+    if each.how == growth.ENDED:
         return f"from {since} until {clock(each.until)}, and held still since"
     over = each.moments[-1].seconds - each.moments[0].seconds
-    rate = f", {growth.rate_words(style, each.per_hour, over)}" if each.per_hour and over >= growth.LONG_ENOUGH else ""
+    rate = (
+        f", {report_lines.rate_words(style, each.per_hour, over)}"
+        if each.per_hour and over >= report_lines.LONG_ENOUGH
+        else ""
+    )
     return f"{HOW[each.how]} since {since}{rate}"
 
 
-def _arrival(style: Style, comes: courses.LimitReached) -> str:
+def _arrival(style: Style, comes: growth.LimitReached) -> str:
     limit = style.size(comes.limit)
     if not comes.room:
         return f"The limit of {limit} is reached"
@@ -333,7 +339,7 @@ def _arrival(style: Style, comes: courses.LimitReached) -> str:
 
 
 def _ahead(seconds: float) -> str:
-    return growth.interval_words(seconds) if seconds < 2 * DAY else f"{seconds / DAY:.1f} days"
+    return report_lines.interval_words(seconds) if seconds < 2 * DAY else f"{seconds / DAY:.1f} days"
 
 
 def clock(when: Optional[float]) -> str:
@@ -345,18 +351,18 @@ def clock(when: Optional[float]) -> str:
     return time.strftime(form, local)
 
 
-def verdict(style: Style, trend: courses.Trend, grown: Optional[Sequence[courses.Grown]]) -> str:
+def verdict(style: Style, trend: growth.Trend, grown: Optional[Sequence[growth.Grown]]) -> str:
     return ". ".join(_sentences(style, trend, grown))
 
 
-def _sentences(style: Style, trend: courses.Trend, grown: Optional[Sequence[courses.Grown]]) -> Sequence[str]:
+def _sentences(style: Style, trend: growth.Trend, grown: Optional[Sequence[growth.Grown]]) -> Sequence[str]:
     """Allocators other than malloc that grew, and types that grew; then the rest."""
     changes = {each.name: each.change for each in trend.series if each.by == "part"}
     outside = outside_malloc_lines(allocators_of(trend.life.documents[-1]), changes)
-    return [*outside, *growth.growth_headlines(style, grown), sentence(style, trend)]
+    return [*outside, *report_lines.growth_headlines(style, grown), sentence(style, trend)]
 
 
-def lines(style: Style, trend: courses.Trend, grown: Optional[Sequence[courses.Grown]], limit: int) -> Iterator[str]:
+def lines(style: Style, trend: growth.Trend, grown: Optional[Sequence[growth.Grown]], limit: int) -> Iterator[str]:
     life, series = trend.life, trend.series
     yield from map(style.bold, _sentences(style, trend, grown))
     moments = count(len(life.documents), "snapshot")
@@ -364,7 +370,7 @@ def lines(style: Style, trend: courses.Trend, grown: Optional[Sequence[courses.G
     if trend.before:
         at = ", ".join(clock(each.first) for each in [*trend.before[1:], life])
         yield style.dim(f"started again at {at}; before: {', '.join(map(_who, trend.before))}")
-    for by, title in growth.TITLES.items():
+    for by, title in report_lines.TITLES.items():
         rows = [each for each in series if each.by == by and each.since is not None]
         if rows:
             yield ""
@@ -378,7 +384,7 @@ def lines(style: Style, trend: courses.Trend, grown: Optional[Sequence[courses.G
         yield style.dim(f"of others here: {', '.join(map(_who, trend.others))}; --pid N shows one")
 
 
-def _next(style: Style, trend: courses.Trend) -> Iterator[str]:
+def _next(style: Style, trend: growth.Trend) -> Iterator[str]:
     """Next commands: for growth in malloc, those that tell types or owners; else `mappings`."""
     pid = trend.life.pid if style.program != "heap" and trend.life.pid is not None else ""
     parts = [each for each in trend.series if each.by == "part"]
@@ -392,19 +398,19 @@ def _next(style: Style, trend: courses.Trend) -> Iterator[str]:
         yield f"{PROGRAM} watch {trend.life.pid or 'PID'} --save FOLDER --types (which type grows)"
 
 
-def _table(style: Style, title: str, series: Sequence[courses.Series], limit: int) -> Iterator[str]:
+def _table(style: Style, title: str, series: Sequence[growth.Series], limit: int) -> Iterator[str]:
     over = series[0].moments[-1].seconds - series[0].moments[0].seconds
-    unit = growth.unit_of_rates(over)
+    unit = report_lines.unit_of_rates(over)
 
-    def rate_of(each: courses.Series) -> str:
-        is_told = each.per_hour and each.until is None and over >= growth.LONG_ENOUGH
-        return growth.rate_cell(style, each.by, each.per_hour, unit) if is_told else ""
+    def rate_of(each: growth.Series) -> str:
+        is_told = each.per_hour and each.until is None and over >= report_lines.LONG_ENOUGH
+        return report_lines.rate_cell(style, each.by, each.per_hour, unit) if is_told else ""
 
     rows = [
         [
             _label(each),
-            growth.amount_cell(style, each.by, each.moments[-1].value),
-            growth.change_cell(style, each.by, each.change),
+            report_lines.amount_cell(style, each.by, each.moments[-1].value),
+            report_lines.change_cell(style, each.by, each.change),
             rate_of(each),
             clock(each.since),
             HOW[each.how],
@@ -412,13 +418,13 @@ def _table(style: Style, title: str, series: Sequence[courses.Series], limit: in
         ]
         for each in series
     ]
-    rate = growth.in_a_unit(unit)
+    rate = report_lines.in_a_unit(unit)
     headers = (title, "now", "change", rate, "since", "how", "over time")
     gone = ("how", "now", "since", rate)
     yield from table(style, headers, rows, left=(0, 5, 6), names=(0,), optional=(rate,), expendable=gone, limit=limit)
 
 
-def drawn(each: courses.Series, width: int = DRAWN) -> str:
+def drawn(each: growth.Series, width: int = DRAWN) -> str:
     """A sparkline of the series, scaled from its minimum to its maximum."""
     first, last = each.moments[0].seconds, each.moments[-1].seconds
     least = min(moment.value for moment in each.moments)
@@ -432,11 +438,11 @@ def drawn(each: courses.Series, width: int = DRAWN) -> str:
     return "".join(columns)
 
 
-def _label(each: courses.Series) -> str:
+def _label(each: growth.Series) -> str:
     if each.by == "type":
         return type_words(each.name)
-    return growth.LABELS.get(each.name, each.name) if each.by == "part" else each.name
+    return report_lines.LABELS.get(each.name, each.name) if each.by == "part" else each.name
 
 
-def _who(life: courses.ProcessLife) -> str:
+def _who(life: growth.ProcessLife) -> str:
     return f"{life.name or 'process'} {'?' if life.pid is None else life.pid}"

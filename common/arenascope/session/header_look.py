@@ -13,7 +13,7 @@ from typing import Iterable, NamedTuple, Optional, Sequence
 from ..analysis.trim_prediction import advised
 from ..base.errors import ArenascopeError, MemoryReadError
 from ..base.model import ArenaHeader, Finding, Range, Tally
-from ..glibc import malloc_par as params
+from ..glibc import malloc_par
 from ..glibc.arena import has_heap, is_closed, walk_ring
 from ..glibc.find.libc_file import LIBC_NAME
 from ..glibc.find.other_allocators import find_allocators
@@ -192,7 +192,7 @@ def _mmapped(memory: Memory, place: MallocPlace) -> Optional[Tally]:
     if place.params is None or not place.layout.mmaps_proven:
         return None
     try:
-        return params.counts(params.read_params(memory, place.layout, place.params))
+        return malloc_par.counts(malloc_par.read_params(memory, place.layout, place.params))
     except MemoryReadError:
         return None
 

@@ -34,9 +34,7 @@ from ..base.model import (
     Tally,
 )
 from ..engine import is_there
-from ..glibc import mmapped_chunks as mmapped
-from ..glibc import regular_bins as bins
-from ..glibc import release_table
+from ..glibc import mmapped_chunks, regular_bins, release_table
 from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
 from ..glibc.find.libc_file import current_brk
 from ..glibc.find.main_arena import Located
@@ -303,9 +301,9 @@ def mmapped_mismatch(session: Session) -> Optional[Statement]:
     expected = mmapped_tally(session)
     if expected is None:
         return Statement("blocks-uncounted")
-    if mmapped.agree(session.layout, blocks, expected):
+    if mmapped_chunks.agree(session.layout, blocks, expected):
         return None
-    tally = mmapped.counts(blocks)
+    tally = mmapped_chunks.counts(blocks)
     return Statement(
         NOT_AS_COUNTED,
         {"found_blocks": tally.chunks, "found_bytes": tally.bytes, "blocks": expected.chunks, "bytes": expected.bytes},
@@ -561,7 +559,7 @@ def look_up(target: Target, libc: int) -> Optional[Located]:
     # it changes meanwhile
     with suppress(ArenascopeError, OSError):
         if session.started:
-            bins.ring_starts(session.memory, session.layout, session.headers[:1])
+            regular_bins.ring_starts(session.memory, session.layout, session.headers[:1])
             trim_rules(session)
             # threads are asked while they are held: there may be many
             _ = session.max_fast, session.perturb

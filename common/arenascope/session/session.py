@@ -28,13 +28,9 @@ from ..base.model import (
 )
 from ..base.printable import one_line
 from ..engine import EngineImage, FollowedList, FollowedLists, ListStart
-from ..glibc import arena, tcache
-from ..glibc import malloc_par as params
-from ..glibc import mmapped_chunks as mmapped
-from ..glibc import regular_bins as bins
+from ..glibc import arena, malloc_par, mmapped_chunks, regular_bins, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
-from ..glibc.find import arenas_of_threads as threads
-from ..glibc.find import thread_pointers
+from ..glibc.find import arenas_of_threads, thread_pointers
 from ..glibc.find.main_arena import Located, is_untouched, locate
 from ..glibc.malloc_chunk import masked
 from ..glibc.process_layout import NO_TRAIL, Layout
@@ -184,7 +180,11 @@ class Session:
     @cached_property
     def params(self) -> Optional[Params]:
         mp_ = self._mp
-        known = mp_ is None or self.located.layout.mmaps_proven or params.counts(mp_) == mmapped.counts(self.mmapped)
+        known = (
+            mp_ is None
+            or self.located.layout.mmaps_proven
+            or malloc_par.counts(mp_) == mmapped_chunks.counts(self.mmapped)
+        )
         return mp_ if known else None
 
     def read_params(self) -> None:
@@ -194,25 +194,25 @@ class Session:
     @cached_property
     def _mp(self) -> Optional[Params]:
         at = self.located.params
-        return params.read_params(self.memory, self.located.layout, at) if at is not None else None
+        return malloc_par.read_params(self.memory, self.located.layout, at) if at is not None else None
 
     @cached_property
     def max_fast(self) -> Optional[int]:
         """global_max_fast; None if symbols do not tell where it lies, or there are no fastbins."""
-        at = self.located.find_static(self.target, params.MAX_FAST) if self.layout.fastbins else None
-        return params.read_max_fast(self.memory, self.layout, at) if at is not None else None
+        at = self.located.find_static(self.target, malloc_par.MAX_FAST) if self.layout.fastbins else None
+        return malloc_par.read_max_fast(self.memory, self.layout, at) if at is not None else None
 
     @cached_property
     def perturb(self) -> Optional[int]:
         """perturb_byte; None if symbols do not tell where it lies."""
-        at = self.located.find_static(self.target, params.PERTURB)
-        return params.read_perturb(self.memory, at) if at is not None else None
+        at = self.located.find_static(self.target, malloc_par.PERTURB)
+        return malloc_par.read_perturb(self.memory, at) if at is not None else None
 
     @cached_property
     def headers(self) -> list[ArenaHeader]:
         """The arenas of the ring, main_arena first."""
         new = self.located.layout.newer is not None
-        return threads.confirm_attached(self._ring, self.thread_words) if new else self._ring
+        return arenas_of_threads.confirm_attached(self._ring, self.thread_words) if new else self._ring
 
     @cached_property
     def _ring(self) -> list[ArenaHeader]:
@@ -278,9 +278,9 @@ class Session:
     def fastbins(self) -> dict[int, Lists]:
         """The fastbins by arena, without walking other lists."""
         memory, layout, reaches, headers = self.memory, self.layout, self.reaches, self.headers
-        followed = self._followed(bins.fast_starts(memory, layout, headers))
+        followed = self._followed(regular_bins.fast_starts(memory, layout, headers))
         return {
-            each.index: bins.read_fastbins(memory, layout, each, reaches[each.index], self.findings, followed)
+            each.index: regular_bins.read_fastbins(memory, layout, each, reaches[each.index], self.findings, followed)
             for each in headers
         }
 
@@ -293,7 +293,7 @@ class Session:
     @cached_property
     def followed_bins(self) -> FollowedLists:
         """The bins of all arenas that are sound."""
-        return follow_lists(self, bins.ring_starts(self.memory, self.layout, self.headers))
+        return follow_lists(self, regular_bins.ring_starts(self.memory, self.layout, self.headers))
 
     @cached_property
     def arenas(self) -> list[Arena]:
@@ -329,9 +329,9 @@ class Session:
         caches = self.thread_caches
         return arena_usage(arenas, caches, self.cached_by_arena if self.caches_known else None, self.resident)
 
-    def walk_bins(self) -> bins.Walked:
+    def walk_bins(self) -> regular_bins.Walked:
         memory, layout, reaches, meter = self.memory, self.layout, self.reaches, self.meter
-        return bins.walk_all(memory, layout, reaches, self.findings, meter, self.followed_bins)
+        return regular_bins.walk_all(memory, layout, reaches, self.findings, meter, self.followed_bins)
 
     def heed_ctrl_c(self) -> None:
         """Stops here, between two long walks, if Ctrl-C was pressed."""
@@ -344,17 +344,17 @@ class Session:
         return sorted(self.target.threads(), key=lambda thread: thread.tid)
 
     @property
-    def thread_words(self) -> Sequence[threads.ThreadWords]:
+    def thread_words(self) -> Sequence[arenas_of_threads.ThreadWords]:
         """Every thread's arena and cache."""
         return self.threads_found.words
 
     @cached_property
-    def threads_found(self) -> threads.ThreadsFound:
+    def threads_found(self) -> arenas_of_threads.ThreadsFound:
         libc = self.located.libc
         where = self.memory, self.target.machine, libc, self.regions
         everyone = thread_pointers.complete(*where, threads=self.target_threads, pid=self.target.pid)
         left = thread_pointers.left_by_the_main_thread(*where, threads=everyone, pid=self.target.pid)
-        return threads.find_thread_words(
+        return arenas_of_threads.find_thread_words(
             self.memory,
             self.located.layout,
             self.target,
@@ -459,11 +459,11 @@ class Session:
         arenas = [part for parts in self.heaps.values() for part in parts]
         # a header is not zero: of a core even a lower bound has its page
         residency = self.any_residency if self.target.kind == "core" else self.residency
-        ranges = partial(mmapped.search_ranges, self.layout, self.regions, arenas, residency=residency)
+        ranges = partial(mmapped_chunks.search_ranges, self.layout, self.regions, arenas, residency=residency)
         mp_ = self._mp if self.located.layout.mmaps_proven else None
-        counted = params.counts(mp_) if mp_ else None
-        inner = mmapped.Inner(self.memory, self.layout, self.target.page_size, self.regions)
-        return mmapped.find_mmapped(inner, ranges, counted, alone=not self.located.others)
+        counted = malloc_par.counts(mp_) if mp_ else None
+        inner = mmapped_chunks.Inner(self.memory, self.layout, self.target.page_size, self.regions)
+        return mmapped_chunks.find_mmapped(inner, ranges, counted, alone=not self.located.others)
 
     @property
     def fast_known(self) -> bool:
