@@ -16,9 +16,9 @@ from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import STATUS, fault_id, fault_line
 from arenascope.base.printable import one_line
 from arenascope.commands.framework import debugger_doors as doors
-from arenascope.commands.framework.all_commands import COMMAND_NAMES, all_commands
 from arenascope.commands.framework.arguments import HELP, completions
 from arenascope.commands.framework.command import Command, Controller, execute
+from arenascope.commands.framework.find_command import COMMAND_NAMES, all_commands
 from arenascope.commands.framework.overview import ALL, HELP_SUMMARY, help_text
 from arenascope.present.glossary import TOPIC
 from arenascope.present.json_documents.record import failed
@@ -27,7 +27,7 @@ from arenascope.sources.target import Target
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of GDB's own package
-    from gdb.heap_control import GdbController
+    from gdb.heap_calls import GdbController
     from gdb.heap_target import GdbTarget
 
 
@@ -46,7 +46,7 @@ class GdbDoor(doors.DebuggerDoor):
         return self.opened.enter_context(kind())
 
     def controller(self) -> Optional[Controller]:
-        control = self.beside("heap_control")
+        control = self.beside("heap_calls")
         control.check_registers()
         kind: type[GdbController] = control.GdbController
         return kind()

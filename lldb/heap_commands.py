@@ -12,9 +12,9 @@ from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.base.internal_error import fault_id, fault_line
 from arenascope.base.printable import one_line
 from arenascope.commands.framework import debugger_doors as doors
-from arenascope.commands.framework.all_commands import all_commands
 from arenascope.commands.framework.arguments import Argument
 from arenascope.commands.framework.command import Command, Controller, execute
+from arenascope.commands.framework.find_command import all_commands
 from arenascope.commands.framework.overview import ALL, HELP_SUMMARY, help_text, start_in_debugger
 from arenascope.present.json_documents.record import failed
 from arenascope.present.shared_text.lines_and_tables import Style, folded, wants_colour
@@ -22,7 +22,7 @@ from arenascope.sources.target import Target
 
 if TYPE_CHECKING:
     # to mypy this folder is a part of LLDB's own package
-    from lldb.heap_control import LldbController
+    from lldb.heap_calls import LldbController
     from lldb.heap_target import LldbTarget
 
 LONGEST_WORD = 65536
@@ -54,7 +54,7 @@ class LldbDoor(doors.DebuggerDoor):
         return self.opened.enter_context(kind(self._selected(), self.debugger))
 
     def controller(self) -> Optional[Controller]:
-        kind: type[LldbController] = self.beside("heap_control").LldbController
+        kind: type[LldbController] = self.beside("heap_calls").LldbController
         return kind(self.debugger, self._selected())
 
     def _selected(self) -> lldb.SBTarget:

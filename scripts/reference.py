@@ -19,9 +19,9 @@ sys.path.insert(0, str(ROOT / "common"))
 from arenascope import __version__  # noqa: E402
 from arenascope.cli.json_schemas import as_text, whole_schema  # noqa: E402
 from arenascope.cli.main import IN_THE_SHELL, INSTEAD, LOOPS, CommandTree, branch_names  # noqa: E402
-from arenascope.commands.framework.all_commands import all_commands, find_command  # noqa: E402
 from arenascope.commands.framework.arguments import Argument, ArgumentGroup, Outline  # noqa: E402
 from arenascope.commands.framework.command import COMMON  # noqa: E402
+from arenascope.commands.framework.find_command import all_commands, find_command  # noqa: E402
 from arenascope.present.glossary import IN_JSON, listed  # noqa: E402
 
 HEAD = """# Commands

@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTup
 from .base import background, optional_libraries
 from .base.about import PROGRAM
 from .base.errors import NoEngineError
-from .base.meter import Meter, Unseen
+from .base.progress_meter import Meter, Unseen
 from .sources.target import ByteOrder, MemoryPiece, Span
 
 INTERFACE = 1
@@ -405,7 +405,7 @@ Numbers = tuple[int, ...]
 
 
 class HolderGround(NamedTuple):
-    """Where containers are looked for: see `Ground` in bodies.rs."""
+    """Where containers are looked for: see `Ground` in container_bodies.rs."""
 
     flags: array[int]
     """Of each kind."""
@@ -421,7 +421,7 @@ class HolderGround(NamedTuple):
 
 
 class StrengthGround(NamedTuple):
-    """What tells how sure a pointer to the inside of a block is: see strength.rs."""
+    """What tells how sure a pointer to the inside of a block is: see pointer_strength.rs."""
 
     constants: array[int]
     """(start, end, 1 for code and 2 for what the image lacks) of mappings of files, in order."""
@@ -709,7 +709,7 @@ class EngineImage(_Owned):
 
     def bodies(self, kinds: array[int], ground: HolderGround, managers: Mapping[int, int], meter: Meter) -> FoundBodies:
         """Names blocks by the containers that hold them: `kinds`, which has a number for each block, gets new ones.
-        `managers`: what symbols say of functions. All numbers are those of bodies.rs."""
+        `managers`: what symbols say of functions. All numbers are those of container_bodies.rs."""
         import ctypes
 
         call, given = _Call(), _Given(5)

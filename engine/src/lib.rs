@@ -8,13 +8,13 @@
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 pub mod blocks;
-pub mod bodies;
 #[cfg(feature = "broken")]
 mod broken;
+pub mod container_bodies;
 pub mod contents;
 pub mod dominators;
 pub mod edges;
-pub mod encoded;
+pub mod encoded_pointers;
 pub mod failure;
 pub mod graph;
 pub mod groups;
@@ -24,10 +24,10 @@ pub mod insides;
 pub mod live;
 pub mod ownership;
 pub mod pages;
+pub mod pointer_strength;
 pub mod python;
 pub mod selection;
 pub mod stale;
-pub mod strength;
 pub mod sweep;
 pub mod types;
 
@@ -35,7 +35,7 @@ use std::alloc::Layout;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use crate::blocks::{Blocks, Mapped};
-use crate::bodies::Bodies;
+use crate::container_bodies::Bodies;
 use crate::contents::Ground;
 use crate::dominators::Dominators;
 use crate::failure::{Control, Failure, Result};
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn arenascope_pointers(
     })
 }
 
-/// See `strength::reach`; `constants` are rows of `Constant`, `fronts` of `Front`, `seeds` of `Judged`, and `marks` are the
+/// See `pointer_strength::reach`; `constants` are rows of `Constant`, `fronts` of `Front`, `seeds` of `Judged`, and `marks` are the
 /// caller's and change. Gives numbers of blocks (of 32 bits): all that is reached inside, and what is reached alike.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_reach(
@@ -350,15 +350,15 @@ pub unsafe extern "C" fn arenascope_reach(
 ) -> i32 {
     guarded(|| {
         let Engine { image, blocks, .. } = engine;
-        let ground = strength::Ground { image, blocks, constants: constants.of(), fronts: fronts.of() };
+        let ground = pointer_strength::Ground { image, blocks, constants: constants.of(), fronts: fronts.of() };
         let (seeds, marks, threads) = (seeds.of(), marks.of_mut(), threads as usize);
-        let reached = strength::reach(&ground, graph, seeds, marks, mark as u8, threads, control)?;
+        let reached = pointer_strength::reach(&ground, graph, seeds, marks, mark as u8, threads, control)?;
         *to = [Given::of(reached.inside), Given::of(reached.alike)];
         Ok(())
     })
 }
 
-/// See `strength::judge`: a byte for each of `judged`.
+/// See `pointer_strength::judge`: a byte for each of `judged`.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_judge(
     engine: &Engine,
@@ -369,8 +369,8 @@ pub unsafe extern "C" fn arenascope_judge(
 ) -> i32 {
     guarded(|| {
         let Engine { image, blocks, .. } = engine;
-        let ground = strength::Ground { image, blocks, constants: constants.of(), fronts: fronts.of() };
-        *to = Given::of(strength::judge(&ground, judged.of())?);
+        let ground = pointer_strength::Ground { image, blocks, constants: constants.of(), fronts: fronts.of() };
+        *to = Given::of(pointer_strength::judge(&ground, judged.of())?);
         Ok(())
     })
 }
@@ -449,7 +449,15 @@ pub unsafe extern "C" fn arenascope_encoded(
 ) -> i32 {
     guarded(|| {
         let Engine { image, blocks, .. } = engine;
-        *to = Given::of(encoded::encoded(image, blocks, blocks, suspects.of(), spans.of(), threads as usize, control)?);
+        *to = Given::of(encoded_pointers::encoded(
+            image,
+            blocks,
+            blocks,
+            suspects.of(),
+            spans.of(),
+            threads as usize,
+            control,
+        )?);
         Ok(())
     })
 }
@@ -468,7 +476,7 @@ pub unsafe extern "C" fn arenascope_encoded_to(
     guarded(|| {
         let goal = Blocks::new(&[start], &[end], &[0])?;
         let Engine { image, blocks, .. } = engine;
-        *to = Given::of(encoded::encoded(image, blocks, &goal, &[0], spans.of(), threads as usize, control)?);
+        *to = Given::of(encoded_pointers::encoded(image, blocks, &goal, &[0], spans.of(), threads as usize, control)?);
         Ok(())
     })
 }
@@ -608,7 +616,7 @@ pub unsafe extern "C" fn arenascope_contents(
     })
 }
 
-/// Blocks by what holds them: see `bodies::Ground`. `kinds` has each block's (of 32 bits) and gets new ones, also if the
+/// Blocks by what holds them: see `container_bodies::Ground`. `kinds` has each block's (of 32 bits) and gets new ones, also if the
 /// call is ended; `rules` are low, high, skew, mask and the program. Gives `BodyKind`, `Name`, `Plain`, the counts of
 /// objects (of 64 bits), and the managers that were asked for.
 #[no_mangle]
@@ -632,7 +640,7 @@ pub unsafe extern "C" fn arenascope_bodies(
         let (known, code, managers) = (known.of(), code.of(), managers.of());
         let [low, high, skew, mask, program] = *rules;
         let program = program as u32;
-        let ground = bodies::Ground {
+        let ground = container_bodies::Ground {
             image,
             blocks,
             flags,
@@ -648,7 +656,7 @@ pub unsafe extern "C" fn arenascope_bodies(
             mask,
             program,
         };
-        let (found, ended) = bodies::bodies(&ground, kinds.of_mut(), control);
+        let (found, ended) = container_bodies::bodies(&ground, kinds.of_mut(), control);
         let Bodies { kinds, names, plain, objects, asked } = found;
         *to = [Given::of(kinds), Given::of(names), Given::of(plain), Given::of(objects), Given::of(asked)];
         ended

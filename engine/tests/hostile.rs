@@ -6,7 +6,7 @@ use std::os::unix::io::AsRawFd;
 use arenascope::blocks::{Blocks, Mapped};
 use arenascope::dominators::dominators;
 use arenascope::edges::{edges, pointers, search};
-use arenascope::encoded::encoded;
+use arenascope::encoded_pointers::encoded;
 use arenascope::failure::{Control, Failure};
 use arenascope::graph::Graph;
 use arenascope::groups::groups;

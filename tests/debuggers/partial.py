@@ -10,8 +10,8 @@ from schemas import valid
 from shell_door import ask, look
 
 from arenascope.cli.shell import AS_USUAL, QuietDoor, door_for
-from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import Context, document_of
+from arenascope.commands.framework.find_command import find_command
 
 LOOKS = ("arenas", "arenas --quick", "heaps", "bins", "threads", "trim --ranges", "mmapped", "info", "stats", "params")
 EXACT = ("info", "stats")

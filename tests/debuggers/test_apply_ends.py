@@ -73,7 +73,7 @@ IN_GDB = """
 import gdb, sys
 from arenascope.commands.framework.command import FunctionCall as Call
 abort = int(gdb.parse_and_eval("(long) &FUNCTION"))
-try: sys.modules["arenascope_gdb.heap_control"].GdbController().call(Call(abort, [0]), 5.0, lambda name: False)
+try: sys.modules["arenascope_gdb.heap_calls"].GdbController().call(Call(abort, [0]), 5.0, lambda name: False)
 except Exception as error: print(error.id, error)
 """
 
@@ -93,7 +93,7 @@ IN_LLDB = """
 from arenascope.commands.framework.command import FunctionCall as Call
 from arenascope.commands.framework.debugger_doors import load_from_folder
 seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
-control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)
+control = load_from_folder("lldb", "heap_calls", FOLDER).LldbController(debugger, target)
 stands = lambda: process.GetThreadAtIndex(0).GetFrameAtIndex(0).FindRegister("pc").GetValueAsUnsigned()
 before = stands()
 try: control.call(Call(seen.symbol("abort").address, [0]), 5.0, lambda name: False)
@@ -128,7 +128,7 @@ SLOW_IN_GDB = """
 import gdb, sys
 from arenascope.commands.framework.command import FunctionCall as Call
 sleep = int(gdb.parse_and_eval("(long) &sleep"))
-try: said = sys.modules["arenascope_gdb.heap_control"].GdbController().call(Call(sleep, [2]), 9.0, lambda name: False)
+try: said = sys.modules["arenascope_gdb.heap_calls"].GdbController().call(Call(sleep, [2]), 9.0, lambda name: False)
 except Exception as error: said = str(error)
 print("it", "said", [said], "to the end")
 """
@@ -138,7 +138,7 @@ def __lldb_init_module(debugger, names):
     from arenascope.commands.framework.command import FunctionCall as Call
     from arenascope.commands.framework.debugger_doors import load_from_folder
     seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
-    control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)
+    control = load_from_folder("lldb", "heap_calls", FOLDER).LldbController(debugger, target)
     stands = lambda: target.process.GetThreadAtIndex(0).GetFrameAtIndex(0).GetPC()
     before = stands()
     try: said = control.call(Call(seen.symbol("sleep").address, [2]), 9.0, lambda name: False)

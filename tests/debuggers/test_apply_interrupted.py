@@ -78,7 +78,7 @@ def test_a_parked_handler_means_refusal(
 LET_GO = """
 import os, signal, sys
 from arenascope.cli import main as cli
-from arenascope.cli.shell_control import ShellController
+from arenascope.cli.shell_calls import ShellController
 run = ShellController.let_run
 def told_to_go_on(self, *arguments):
     if not told:

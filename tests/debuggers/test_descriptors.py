@@ -16,7 +16,7 @@ from marks import in_full
 from subjects import Subject
 
 import arenascope
-from arenascope.commands.framework.all_commands import COMMAND_NAMES
+from arenascope.commands.framework.find_command import COMMAND_NAMES
 
 pytestmark = pytest.mark.xdist_group("descriptors")
 

@@ -20,7 +20,7 @@ from subjects import Subject
 from test_split_blocks import WAYS
 
 from arenascope import engine
-from arenascope.commands.framework.all_commands import COMMAND_NAMES, all_commands
+from arenascope.commands.framework.find_command import COMMAND_NAMES, all_commands
 
 SOON = {("shell", "live"), ("shell", "kernel"), (NEWEST[0], "live"), (NEWEST[1], "kernel")}
 """Each door, and each debugger beside the shell; `make test-all` has each door of each image."""

@@ -12,7 +12,7 @@ from shell_door import SHELL
 from subjects import Subject
 
 from arenascope.analysis.pinning_blocks import HeldBack, Typed
-from arenascope.base.model import ArenaHeader, ChunkRun, Heap
+from arenascope.base.heap_model import ArenaHeader, ChunkRun, Heap
 from arenascope.blocks.types_of_image import held_back, in_memory
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session

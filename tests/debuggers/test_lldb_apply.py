@@ -104,7 +104,7 @@ from arenascope.commands.trim import LOCK_WAITS
 from arenascope.commands.framework.command import FunctionCall as Call
 from arenascope.commands.framework.debugger_doors import load_from_folder
 seen = load_from_folder("lldb", "heap_target", FOLDER).LldbTarget(target, debugger)
-control = load_from_folder("lldb", "heap_control", FOLDER).LldbController(debugger, target)
+control = load_from_folder("lldb", "heap_calls", FOLDER).LldbController(debugger, target)
 def place(): return [(thread.frame[0].pc, thread.frame[0].sp, thread.IsSuspended()) for thread in process]
 def call(name, argument):
     try: return control.call(Call(seen.symbol(name).address, [argument]), 1.0, lambda name: name in LOCK_WAITS)

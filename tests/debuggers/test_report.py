@@ -18,7 +18,7 @@ from subjects import Subject
 import arenascope
 from arenascope.cli import several_subjects
 from arenascope.commands.framework import live_copy
-from arenascope.commands.framework.all_commands import find_command
+from arenascope.commands.framework.find_command import find_command
 from arenascope.present.screens.report_lines import NO_RESIDENCY
 from arenascope.session.resident import look_up
 from arenascope.session.session import Session

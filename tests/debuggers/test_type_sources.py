@@ -17,7 +17,7 @@ from test_other_files import build as build_replaced
 
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.debug_info_types import TypeFacts, TypeSource
+from arenascope.sources.type_source import TypeFacts, TypeSource
 
 SOURCES = ROOT / "fixtures" / "types"
 

@@ -13,9 +13,9 @@ from looks import opened
 from subjects import Started, compiled
 
 from arenascope.sources.core.core_image import CoreImage
-from arenascope.sources.debug_info_types import Local
 from arenascope.sources.elf.elf_file import proven_files
 from arenascope.sources.shell_target import ShellTarget
+from arenascope.sources.type_source import Local
 from arenascope.sources.types_by_engine import TypesByEngine
 
 SOURCE = """

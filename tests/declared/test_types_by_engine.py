@@ -12,9 +12,9 @@ import pytest
 from looks import give_up
 from subjects import Started
 
-from arenascope.sources.debug_info_types import TypeFacts
 from arenascope.sources.live.process import ProcessImage
 from arenascope.sources.shell_target import ShellTarget
+from arenascope.sources.type_source import TypeFacts
 from arenascope.sources.types_by_engine import TypesByEngine
 
 SHARED = """

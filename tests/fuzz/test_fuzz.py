@@ -17,9 +17,9 @@ from schemas import valid
 from subjects import Subject
 
 from arenascope.base.errors import ArenascopeError, MemoryReadError
-from arenascope.base.model import ChunkRun, Statement
-from arenascope.commands.framework.all_commands import COMMAND_NAMES, find_command
+from arenascope.base.heap_model import ChunkRun, Statement
 from arenascope.commands.framework.command import execute
+from arenascope.commands.framework.find_command import COMMAND_NAMES, find_command
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.core.core_image import CoreImage

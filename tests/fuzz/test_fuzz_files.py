@@ -23,7 +23,7 @@ from shell_door import Said, typed
 from subjects import Subject
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.commands.framework.all_commands import COMMAND_NAMES
+from arenascope.commands.framework.find_command import COMMAND_NAMES
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import (

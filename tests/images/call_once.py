@@ -14,14 +14,14 @@ import time
 from itertools import product
 
 from arenascope.cli import main as cli
-from arenascope.cli import shell_control
+from arenascope.cli import shell_calls
 from arenascope.sources.live import thread_calls
 
 TURN = 0.3
 pid, delay = int(sys.argv[1]), int(sys.argv[4])
 chosen, at = 0, -1
-every = shell_control.HeldProcess.candidates
-shell_control.HeldProcess.candidates = lambda self: [each for each in every(self) if chosen in (0, each[0].tid)]
+every = shell_calls.HeldProcess.candidates
+shell_calls.HeldProcess.candidates = lambda self: [each for each in every(self) if chosen in (0, each[0].tid)]
 
 call = thread_calls.Runner.call
 

@@ -20,7 +20,7 @@ from shell_door import begin
 from subjects import Subject
 from waiting import await_that, states
 
-from arenascope.cli.shell_control import ShellController
+from arenascope.cli.shell_calls import ShellController
 from arenascope.sources.live import process_hold
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.live.process import ProcessImage
@@ -280,13 +280,13 @@ int main(int argc, char **argv) {
 }"""
 COUNTING = """
 import sys
-from arenascope.cli import main as cli, shell_control
+from arenascope.cli import main as cli, shell_calls
 looked_up = [0]
 class Counted(dict):
     def __getitem__(self, name):
         looked_up[0] += 1
         return super().__getitem__(name)
-for each in shell_control.PROCESSORS:
+for each in shell_calls.PROCESSORS:
     each.unpacked = lambda *arguments, unpacked=each.unpacked: Counted(unpacked(*arguments))
 status = cli.main(["trim", sys.argv[1], "--apply", "-y"])
 print(looked_up[0])

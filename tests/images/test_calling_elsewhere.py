@@ -11,7 +11,7 @@ from platforms import ELSEWHERE, HOST, Platform
 from subjects import Subject, fixture_program
 
 from arenascope.cli import several_subjects
-from arenascope.commands.framework.all_commands import find_command
+from arenascope.commands.framework.find_command import find_command
 from arenascope.glibc.find.inside_malloc import LOAD_SYMBOLS
 from arenascope.sources.live import procfiles
 

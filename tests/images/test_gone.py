@@ -11,7 +11,7 @@ import pytest
 from marks import full_after, in_full
 from shell_door import arenascope
 
-from arenascope.commands.framework.all_commands import COMMAND_NAMES
+from arenascope.commands.framework.find_command import COMMAND_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "fixtures" / "build"

@@ -30,7 +30,7 @@ KINDS = ("report", "check", "types --quick")
 
 LOOKS = """
 import sys
-from arenascope.commands.framework.all_commands import find_command
+from arenascope.commands.framework.find_command import find_command
 from arenascope.cli.several_subjects import SubjectRequest, look
 from arenascope.cli.shell import How
 pid, how, number, command, *words = sys.argv[1:]

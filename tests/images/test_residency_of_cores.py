@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from subjects import Subject
 
-from arenascope.base.model import Range
+from arenascope.base.heap_model import Range
 from arenascope.session import resident as in_memory
 from arenascope.session.session import Session
 from arenascope.sources.core.core_image import CoreImage

@@ -25,7 +25,7 @@ from arenascope.base.errors import HoldOver, TargetError
 from arenascope.cli import several_subjects, shell
 from arenascope.commands import pins
 from arenascope.commands.framework import live_copy as apart
-from arenascope.commands.framework.all_commands import find_command
+from arenascope.commands.framework.find_command import find_command
 from arenascope.session import session
 from arenascope.sources.live import process, process_hold
 from arenascope.sources.live.procfiles import thread_state

@@ -14,7 +14,7 @@ from pythons import PYTHONS, python_of, resting
 from shell_door import arenascope, ask, look
 from subjects import Subject
 
-from arenascope.base.model import Kind
+from arenascope.base.heap_model import Kind
 from arenascope.blocks.name_all_blocks import live_kinds
 from arenascope.blocks.single_blocks import kinds_of
 from arenascope.cli.shell import How, ShellDoor

@@ -18,14 +18,14 @@ from waiting import state
 
 import arenascope
 from arenascope.base import process_limits
-from arenascope.base.model import OTHER_FILES
+from arenascope.base.heap_model import OTHER_FILES
 from arenascope.base.optional_libraries import find_program
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.sources import types_by_engine
-from arenascope.sources.debug_info_types import Local, TypeFacts
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Target
+from arenascope.sources.type_source import Local, TypeFacts
 from arenascope.sources.types_by_engine import TypesByEngine
 
 SOURCE = """

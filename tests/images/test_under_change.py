@@ -15,9 +15,9 @@ from waiting import await_that, states
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.cli import several_subjects, shell
-from arenascope.cli.shell_control import ShellController
-from arenascope.commands.framework.all_commands import find_command
+from arenascope.cli.shell_calls import ShellController
 from arenascope.commands.framework.command import FunctionCall
+from arenascope.commands.framework.find_command import find_command
 from arenascope.session.session import Session
 from arenascope.sources.live import process_hold
 from arenascope.sources.live.live_target import ProcessTarget

@@ -10,8 +10,8 @@ from fake_target import FakeTarget
 from schemas import valid
 
 from arenascope.base.errors import UsageError
-from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import Controller, execute
+from arenascope.commands.framework.find_command import find_command
 from arenascope.present.shared_text.lines_and_tables import Style
 from arenascope.session.session import Session
 from arenascope.sources.target import Target

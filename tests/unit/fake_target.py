@@ -10,7 +10,6 @@ from glibc_rows import Row
 from glibc_tables import INTS
 
 from arenascope.base.errors import MemoryReadError, UsageError
-from arenascope.sources.debug_info_types import TypeSource
 from arenascope.sources.elf.elf_file import build_id_in_memory, differ
 from arenascope.sources.target import (
     ByteOrder,
@@ -24,6 +23,7 @@ from arenascope.sources.target import (
     SymbolPlace,
     ThreadInfo,
 )
+from arenascope.sources.type_source import TypeSource
 
 # the processor of a row's architecture, where it has another name
 MACHINES = {"x86-64": "x86_64", "ppc64le": "ppc64", "ppc32": "ppc"}

@@ -6,7 +6,7 @@ from typing import Any, Iterable
 
 from heapbuilder import ArenaTruth, Chunk, HeapImage
 
-from arenascope.base.model import Arena, Bin, Tally
+from arenascope.base.heap_model import Arena, Bin, Tally
 from arenascope.session.session import Session
 
 

@@ -11,7 +11,7 @@ from arenascope.analysis.advice import OF_LEAKS, find_advice
 from arenascope.analysis.causes import Facts, find_causes, judge
 from arenascope.analysis.resident_parts import RESIDENT, ArenaResident, HeldSums, Lost, MainHolder, ResidentPicture
 from arenascope.analysis.trim_prediction import ArenaUsage
-from arenascope.base.model import ArenaHeader, Params
+from arenascope.base.heap_model import ArenaHeader, Params
 from arenascope.present.screens.verdict import verdict
 
 MIB = 1 << 20

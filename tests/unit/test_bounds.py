@@ -8,7 +8,7 @@ from typing import Any, Iterator
 from heapbuilder import HeapImage
 
 from arenascope.analysis.resident_parts import picture
-from arenascope.base.model import ChunkRun, Ends, Heap, MmappedBlock, Tally
+from arenascope.base.heap_model import ChunkRun, Ends, Heap, MmappedBlock, Tally
 from arenascope.glibc.arena import follow_ring
 from arenascope.glibc.invariants import ChunkCheck
 from arenascope.glibc.mmapped_chunks import search_ranges, without_strangers

@@ -9,8 +9,8 @@ from fake_door import FakeDoor, run_json, run_text
 from heap_mixtures import everything, random_image
 from heapbuilder import EACH_ROW, HeapImage, Row
 
-from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import execute
+from arenascope.commands.framework.find_command import find_command
 from arenascope.glibc.invariants import ChunkCheck
 
 every_row = pytest.mark.parametrize("row", EACH_ROW, ids=str)

@@ -11,7 +11,7 @@ from heap_mixtures import everything, random_image
 from heap_truth import ArenaTruth
 from heapbuilder import EACH_ROW, HeapImage, Row
 
-from arenascope.base.model import ChunkRun
+from arenascope.base.heap_model import ChunkRun
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session, likely_chunks
 

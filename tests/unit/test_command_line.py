@@ -10,8 +10,8 @@ import pytest
 from arenascope.base.errors import ArenascopeError, UsageError
 from arenascope.cli import main as cli
 from arenascope.cli.main import IN_THE_SHELL, LOOPS, SUBJECTS, CommandTree, branch_names, with_command
-from arenascope.commands.framework.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.arguments import completions
+from arenascope.commands.framework.find_command import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.overview import help_text
 from arenascope.sources.live import processes_by_name
 from arenascope.sources.live.processes_by_name import NamedProcess

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.commands.framework.all_commands import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.command import GROUPS, Command
+from arenascope.commands.framework.find_command import COMMAND_NAMES, all_commands, find_command
 
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)

@@ -15,7 +15,7 @@ from heap_pictures import tally, used_bytes
 from heapbuilder import ArenaTruth, HeapImage
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.commands.framework.all_commands import COMMAND_NAMES
+from arenascope.commands.framework.find_command import COMMAND_NAMES
 from arenascope.session.session import Session
 
 

@@ -15,9 +15,9 @@ from marks import in_full
 from schemas import valid
 
 from arenascope.base.errors import ArenascopeError
-from arenascope.base.model import ChunkRun, Gap
-from arenascope.commands.framework.all_commands import find_command
+from arenascope.base.heap_model import ChunkRun, Gap
 from arenascope.commands.framework.command import execute
+from arenascope.commands.framework.find_command import find_command
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import MemoryPiece

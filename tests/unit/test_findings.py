@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from arenascope.base.model import Finding, Statement, cannot_read
+from arenascope.base.heap_model import Finding, Statement, cannot_read
 from arenascope.present.shared_text.problem_sentences import finding_words, sentence
 
 

@@ -8,7 +8,7 @@ from typing import Sequence
 import pytest
 
 from arenascope.analysis.pinning_blocks import Totals, TypeRow
-from arenascope.base.model import Kind
+from arenascope.base.heap_model import Kind
 from arenascope.present.screens.type_lines import lines
 from arenascope.present.shared_text.lines_and_tables import FEW_ROWS, Style
 

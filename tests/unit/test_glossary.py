@@ -14,7 +14,7 @@ from arenascope.analysis.resident_parts import PARTS
 from arenascope.cli import main as cli
 from arenascope.cli import top, watch
 from arenascope.cli.json_schemas import schemas
-from arenascope.commands.framework.all_commands import COMMAND_NAMES, all_commands, find_command
+from arenascope.commands.framework.find_command import COMMAND_NAMES, all_commands, find_command
 from arenascope.commands.framework.overview import help_text
 from arenascope.present.glossary import IN_JSON, find_word, words
 from arenascope.present.shared_text.lines_and_tables import Style

@@ -8,7 +8,7 @@ from typing import Optional
 import pytest
 from heap_mixtures import everything
 
-from arenascope.base.model import NONCONTIGUOUS, Params
+from arenascope.base.heap_model import NONCONTIGUOUS, Params
 from arenascope.glibc.arena import ArenaSurroundings, main_regions
 from arenascope.session.session import Session
 from arenascope.sources.memory import Memory

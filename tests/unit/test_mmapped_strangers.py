@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_split_mappings import ROWS, SIZE, found, image_of, laid, relaid
 
-from arenascope.base.model import MmappedBlock, Tally
+from arenascope.base.heap_model import MmappedBlock, Tally
 from arenascope.glibc.mmapped_chunks import MAX_CHOICES, without_strangers
 
 KIB = 1024

@@ -16,8 +16,8 @@ from schemas import valid
 
 from arenascope.base import optional_libraries
 from arenascope.commands import check, trim
-from arenascope.commands.framework.all_commands import find_command
 from arenascope.commands.framework.command import execute
+from arenascope.commands.framework.find_command import find_command
 from arenascope.glibc import regular_bins
 from arenascope.present.shared_text import progress_bar
 from arenascope.present.shared_text.progress_bar import Progress

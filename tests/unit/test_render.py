@@ -14,10 +14,10 @@ from heap_mixtures import everything
 
 from arenascope.base import optional_libraries
 from arenascope.base.errors import UsageError
-from arenascope.base.model import SHELL_CALLS_INTO
-from arenascope.cli.shell_control import PROCESSORS
-from arenascope.commands.framework.all_commands import COMMAND_NAMES, find_command
+from arenascope.base.heap_model import SHELL_CALLS_INTO
+from arenascope.cli.shell_calls import PROCESSORS
 from arenascope.commands.framework.command import execute
+from arenascope.commands.framework.find_command import COMMAND_NAMES, find_command
 from arenascope.commands.info import highlighted
 from arenascope.present.shared_text.lines_and_tables import Style, next_lines, safe_lines, table
 

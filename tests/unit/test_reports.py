@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from arenascope.base.model import Arena, ArenaHeader, Bin, Heap, Params
+from arenascope.base.heap_model import Arena, ArenaHeader, Bin, Heap, Params
 from arenascope.commands.info import malloc_info
 from arenascope.commands.stats import malloc_stats
 from arenascope.glibc.process_layout import from_table

@@ -11,11 +11,7 @@ import pytest
 from arenascope.base.errors import UsageError
 from arenascope.blocks.declared.rules import MemberRule, PointerRule, ProgramRules, RuleText, Tag, made, named_rules
 from arenascope.blocks.declared.type_table import TypeTable
-from arenascope.sources.debug_info_types import (
-    BitField,
-    StructField,
-    TypeFacts,
-)
+from arenascope.sources.type_source import BitField, StructField, TypeFacts
 
 ENUM = {"TEXT": 0, "TABLE": 2}
 

@@ -20,8 +20,8 @@ from arenascope.cli import main as cli
 from arenascope.cli.json_schemas import COMMANDS
 from arenascope.cli.main import INSTEAD
 from arenascope.commands import params, pins, trim, version
-from arenascope.commands.framework.all_commands import COMMAND_NAMES
 from arenascope.commands.framework.api_subject import Subject
+from arenascope.commands.framework.find_command import COMMAND_NAMES
 from arenascope.present.json_documents.record import Record
 from arenascope.present.screens import type_lines, verdict
 from arenascope.present.screens.advice_sentences import ADVICE

@@ -9,7 +9,7 @@ from fake_door import run_json
 from heap_mixtures import everything
 from heapbuilder import HeapImage
 
-from arenascope.base.model import Allocator
+from arenascope.base.heap_model import Allocator
 from arenascope.glibc.find.main_arena import without_tcache
 from arenascope.glibc.find.other_allocators import find_allocators, maker_of
 from arenascope.session.session import Session

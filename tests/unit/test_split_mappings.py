@@ -11,7 +11,7 @@ from fake_target import FakeTarget
 from heap_truth import MmappedTruth
 from heapbuilder import HeapImage
 
-from arenascope.base.model import Heap, MmappedBlock, Tally
+from arenascope.base.heap_model import Heap, MmappedBlock, Tally
 from arenascope.glibc.mmapped_chunks import MAX_CHOICES, Within, search_ranges, some_split
 from arenascope.session.session import Session
 from arenascope.sources.target import Region

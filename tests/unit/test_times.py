@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from arenascope.base.model import HOLD, HOLD_AT_MOST, allows_more
+from arenascope.base.heap_model import HOLD, HOLD_AT_MOST, allows_more
 from arenascope.cli.shell import HOLD_AT_MOST_OPTION
 from arenascope.commands.framework.arguments import seconds
 

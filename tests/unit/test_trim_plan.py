@@ -20,7 +20,7 @@ from arenascope.analysis.trim_prediction import (
     systrim,
     until_locked,
 )
-from arenascope.base.model import Arena, ArenaHeader, Bin, Range
+from arenascope.base.heap_model import Arena, ArenaHeader, Bin, Range
 from arenascope.glibc.process_layout import Layout, from_table
 from arenascope.glibc.release_table import parse
 from arenascope.sources.target import Span

@@ -6,7 +6,7 @@ from typing import Optional
 
 import pytest
 
-from arenascope.base.model import Params
+from arenascope.base.heap_model import Params
 from arenascope.commands.params import describe_params
 from arenascope.glibc import release_table
 from arenascope.glibc.malloc_par import parse_number, requests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from arenascope.analysis.trim_prediction import header_usage
-from arenascope.base.model import ArenaHeader, ThreadCache
+from arenascope.base.heap_model import ArenaHeader, ThreadCache
 
 
 class _Counted(Sequence[ThreadCache]):

@@ -12,7 +12,7 @@ from heap_pictures import laid, seen, tally, used_bytes
 from heapbuilder import EACH_ROW, ArenaTruth, HeapImage, Row
 from schemas import problem_ids
 
-from arenascope.commands.framework.all_commands import COMMAND_NAMES
+from arenascope.commands.framework.find_command import COMMAND_NAMES
 from arenascope.present.shared_text.lines_and_tables import NO_HEAP
 from arenascope.session.session import Session
 

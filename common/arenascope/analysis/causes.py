@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ..base.model import Allocator, Params, Statement
+from ..base.heap_model import Allocator, Params, Statement
 from ..glibc.malloc_par import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .pinning_blocks import BlocksOfKind, LiveBlockKinds
 from .resident_parts import (

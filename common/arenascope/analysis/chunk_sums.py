@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.model import ChunkRun, Piece, Tally
+from ..base.heap_model import ChunkRun, Piece, Tally
 from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS
 
 BATCH = 1 << 16

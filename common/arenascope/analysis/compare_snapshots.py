@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.model import Allocator
+from ..base.heap_model import Allocator
 from .resident_parts import OF_ARENAS
 
 JsonObject = Mapping[str, Any]

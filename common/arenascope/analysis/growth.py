@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.model import Statement
+from ..base.heap_model import Statement
 from .compare_snapshots import CONTAINER, JsonObject, compare, figures_of, held_by_containers, owner_name
 from .resident_parts import FREE, LIVE
 from .trim_prediction import total

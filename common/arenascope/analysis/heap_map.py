@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from typing import Iterable, Optional, Sequence
 
-from ..base.model import ChunkRun, Heap, Piece, Range
+from ..base.heap_model import ChunkRun, Heap, Piece, Range
 from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS
 from ..glibc.sweep import free_chunks
 from ..sources.target import Span

@@ -11,7 +11,7 @@ import heapq
 from collections import Counter
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.model import ChunkRun, Heap, Kind, Piece, Range
+from ..base.heap_model import ChunkRun, Heap, Kind, Piece, Range
 from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS
 from ..glibc.sweep import Block, free_chunks
 from ..sources.target import Runs, Span

@@ -7,7 +7,7 @@ from itertools import repeat
 from operator import add, le
 from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Protocol, Sequence
 
-from ..base.model import HUGE_PAGES, SHARED_MEMORY, Arena, Range
+from ..base.heap_model import HUGE_PAGES, SHARED_MEMORY, Arena, Range
 from ..glibc.malloc_par import MMAP_THRESHOLD
 from ..sources.target import MappingUse, Region, Span
 from .trim_prediction import ArenaTrim, Chunk

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.model import Arena, ArenaHeader, Heap, Range, Statement, Tally, ThreadCache
+from ..base.heap_model import Arena, ArenaHeader, Heap, Range, Statement, Tally, ThreadCache
 from ..glibc.process_layout import Layout
 from ..sources.target import PageUse, Span
 

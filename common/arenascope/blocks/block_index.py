@@ -10,8 +10,8 @@ from operator import add
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.pinning_blocks import Typed
-from ..base.meter import Meter, metered
-from ..base.model import ArenaHeader, ChunkRun, Gap, Heap, Kind, MmappedBlock
+from ..base.heap_model import ArenaHeader, ChunkRun, Gap, Heap, Kind, MmappedBlock
+from ..base.progress_meter import Meter, metered
 from ..glibc.malloc_chunk import masked
 from ..glibc.sweep import blocks, free_chunks
 from ..session.session import Session

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Optional, Sequence
 
 from ..base.errors import RedactedError
-from ..base.model import Kind
+from ..base.heap_model import Kind
 from ..session.session import Session
 from ..sources.target import Span, joined
 from .block_index import WEAK, Index, Known, NamedLiveBlocks

@@ -13,8 +13,8 @@ from itertools import chain
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.class_names import APART
-from ..base.meter import Meter
-from ..base.model import POINTED, Kind
+from ..base.heap_model import POINTED, Kind
+from ..base.progress_meter import Meter
 from ..engine import EngineImage, FoundBodies, HolderGround, fill
 from ..glibc.mmapped_chunks import without
 from ..session.session import Session
@@ -229,7 +229,7 @@ def _vague_blocks(index: Index, kinds: Sequence[Kind]) -> int:
 DATA = Kind("ArrayBuffer data", "holder", how="its v8::BackingStore, and the length there")
 
 
-# as in bodies.rs: what is told of kinds, of the program, of functions; names, and parts of what they are for
+# as in container_bodies.rs: what is told of kinds, of the program, of functions; names, and parts of what they are for
 WEAK_KIND, HOLDER_KIND, PLAIN_KIND, CONTROL_KIND, NODE_KIND = 1, 2, 4, 8, 16
 SINGLE_KIND, MEMBER_KIND, APART_KIND, APART_MEMBER, LINKS_SHIFT = 32, 64, 128, 256, 16
 OF_CPLUSPLUS, OF_RUST, MAY_HAVE_LIBCXX = 1, 2, 4
@@ -271,7 +271,7 @@ BODIES = (
     (POOL, "holder"),
     ("std::function body", "holder"),
 )
-"""What bodies are called, and their kinds, in the order of bodies.rs."""
+"""What bodies are called, and their kinds, in the order of container_bodies.rs."""
 MEMBER, APART_OBJECT = 15, 16
 """What a member points to, and the object of a control block that stands apart from it, come after these."""
 MANAGES = "_M_manager"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.model import Statement
+from ..base.heap_model import Statement
 from ..engine import TypesAnswer, TypesQuestion, python_objects
 from ..session.session import Session
 from ..sources.elf.modules import Module

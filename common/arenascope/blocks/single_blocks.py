@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from .. import engine
-from ..base.model import Heap, Kind
+from ..base.heap_model import Heap, Kind
 from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS
 from ..session.session import Session, likely_chunks
 from ..sources.target import Span, joined

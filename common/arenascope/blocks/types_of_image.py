@@ -21,8 +21,8 @@ from ..analysis.pinning_blocks import (
     seen,
 )
 from ..analysis.trim_prediction import plan_trim, until_locked
-from ..base.meter import Unseen, metered
-from ..base.model import BY_SIZE, ArenaHeader, Heap, Range, Statement
+from ..base.heap_model import BY_SIZE, ArenaHeader, Heap, Range, Statement
+from ..base.progress_meter import Unseen, metered
 from ..session.resident import (
     listed_not_met,
     pages_of,

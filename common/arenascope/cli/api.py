@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Callable, Iterator, Optional
 
 from ..base.errors import HoldOver, UsageError
-from ..base.model import HOLD
+from ..base.heap_model import HOLD
 from ..commands.framework.api_subject import Subject
 from ..commands.framework.command import Command, document
 from ..present.json_documents.record import Document

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Annotated, Any, Iterator, Mapping, Optional, Sequence, Union, get_args, get_origin, get_type_hints
 
 from ..commands.containers import ContainerRecord
-from ..commands.framework.all_commands import all_commands
+from ..commands.framework.find_command import all_commands
 from ..commands.snapshot import OF_A_CONTAINER, OF_A_TYPE, OF_AN_OWNER, SECTIONS, SIZES
 from ..commands.types import TypeRecord
 from ..present.glossary import word_of_key

@@ -22,7 +22,6 @@ from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
 from ..base.argv import full_names, pid_in, with_suggestion
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
-from ..commands.framework.all_commands import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.arguments import (
     HELP,
     ArgumentGroup,
@@ -36,6 +35,7 @@ from ..commands.framework.arguments import (
     options_of,
 )
 from ..commands.framework.command import Command, answer
+from ..commands.framework.find_command import COMMAND_NAMES, all_commands, find_command
 from ..commands.framework.overview import ALL, GROUP_OF_LOOPS, HELP_SUMMARY, command_lines, meaning, row, start_text
 from ..present.json_documents.record import failed
 from ..present.shared_text.lines_and_tables import Style, fitted, folded, table

@@ -20,14 +20,14 @@ from typing import Any, Mapping, NamedTuple, NoReturn, Optional, Sequence
 from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
 from ..base.argv import pid_in
 from ..base.errors import ArenascopeError, TargetError, UsageError
+from ..base.heap_model import Statement
 from ..base.internal_error import fault_id, fault_line
-from ..base.model import Statement
 from ..base.printable import one_line, printable
 from ..commands.chunk import ChunkDocument
-from ..commands.framework.all_commands import all_commands
 from ..commands.framework.api_subject import option_words
 from ..commands.framework.arguments import Argument, argument, help_in, outline_of
 from ..commands.framework.command import LIMIT, WITH_VALUES, Command
+from ..commands.framework.find_command import all_commands
 from ..present.json_documents.record import Envelope, failure, statement_record, written
 from ..present.shared_text.problem_sentences import sentence
 from ..sources.live.procfiles import born, name_of

@@ -21,8 +21,8 @@ from ..base.errors import ArenascopeError, TargetError
 from ..base.internal_error import STATUS, fault_id, fault_line
 from ..base.printable import one_line
 from ..base.process_limits import end_with_parent
-from ..commands.framework.all_commands import find_command
 from ..commands.framework.command import Context, Reads, answer
+from ..commands.framework.find_command import find_command
 from ..commands.snapshot import take
 from ..present.json_documents.record import failure
 from ..present.shared_text.lines_and_tables import Style

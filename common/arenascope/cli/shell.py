@@ -16,8 +16,8 @@ from ..base import background
 from ..base.about import PROGRAM
 from ..base.argv import is_url, pid_in
 from ..base.errors import HoldEnded, HoldOver, HoldTooShort, TargetError, UsageError
-from ..base.meter import Meter, unseen
-from ..base.model import HOLD, HOLD_AT_MOST, allows_more
+from ..base.heap_model import HOLD, HOLD_AT_MOST, allows_more
+from ..base.progress_meter import Meter, unseen
 from ..commands.framework.arguments import argument, seconds
 from ..present.shared_text.lines_and_tables import Style, folded, wants_colour
 from ..present.shared_text.progress_bar import EVERY, PATIENCE, OverwrittenLine, Progress, columns
@@ -262,7 +262,7 @@ class ShellDoor:
     def controller(self) -> Optional[Controller]:
         if self.freeze is None or self._seen is None or self._kept is not None:
             return None  # None if what was read is kept: it would be wrong once the process has moved
-        from .shell_control import ShellController
+        from .shell_calls import ShellController
 
         return ShellController(self._seen, self.freeze)
 

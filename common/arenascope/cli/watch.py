@@ -14,7 +14,7 @@ from ..analysis.compare_snapshots import JsonObject
 from ..analysis.growth import STILL, Series, ValueAt, grown_types, judged
 from ..analysis.resident_parts import PARTS, ResidentPicture
 from ..base.errors import ArenascopeError, TargetError, UsageError
-from ..base.model import Allocator
+from ..base.heap_model import Allocator
 from ..base.printable import one_line
 from ..commands.framework.arguments import argument, help_in, outline_of, seconds
 from ..commands.framework.command import EXACT, Context, Reads

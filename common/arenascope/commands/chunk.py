@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Iterator, NamedTuple, Optional, Seq
 from ..analysis.chunk_sums import WITH_TOP
 from ..base.class_names import named
 from ..base.errors import ArenascopeError, MemoryReadError, UsageError
-from ..base.model import KINDS, ArenaHeader, Gap, Heap, Kind, MmappedBlock, Statement
+from ..base.heap_model import KINDS, ArenaHeader, Gap, Heap, Kind, MmappedBlock, Statement
 from ..base.printable import UserData
 from ..blocks.declared.values import value_text
 from ..blocks.graph.asked_address import Goal, asked_for

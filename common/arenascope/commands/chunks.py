@@ -11,8 +11,8 @@ from ..analysis import chunk_sums
 from ..analysis.chunk_sums import WITH_TOP
 from ..base.argv import Matches, shell_pattern
 from ..base.errors import UsageError
-from ..base.meter import metered
-from ..base.model import ArenaHeader, ChunkRun, Piece, Statement, Tally
+from ..base.heap_model import ArenaHeader, ChunkRun, Piece, Statement, Tally
+from ..base.progress_meter import metered
 from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.name_all_blocks import live_kinds
 from ..glibc.malloc_chunk import SIZE_BITS

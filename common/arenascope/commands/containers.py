@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Callable, Iterator, Optional, Seque
 from ..base.argv import shell_pattern
 from ..base.class_names import named
 from ..base.errors import RedactedError
-from ..base.model import CONTAINER_FORMS, Statement
+from ..base.heap_model import CONTAINER_FORMS, Statement
 from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.declared.once_per_image import containers_in, declared_in
 from ..blocks.python_objects import python_objects_of
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.screens.type_lines import GUESS
-from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information, without_types_text
 from ..present.shared_text.lines_and_tables import (
     Column,
     Style,
@@ -25,6 +24,7 @@ from ..present.shared_text.lines_and_tables import (
     share,
     word,
 )
+from ..present.shared_text.missing_symbols import NOT_READ, names_of, without_debug_information, without_types_text
 from ..session.resident import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size

@@ -8,7 +8,7 @@ from typing import Annotated, Iterator, Optional, Sequence
 from ..analysis.compare_snapshots import CONTAINER, OF_FILES, Diff, FigureChange, JsonObject, allocators_of, compare
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError
-from ..base.model import Statement
+from ..base.heap_model import Statement
 from ..present.json_documents.record import JUDGEMENT, Document, Record, StatementRecord, statement_record
 from ..present.json_documents.shared_records import OWNER_KINDS
 from ..present.json_documents.snapshot_file import read

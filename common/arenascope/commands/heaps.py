@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..base.model import Heap
+from ..base.heap_model import Heap
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import Index
 from ..present.shared_text.lines_and_tables import AT_LEAST, Column, column_table, count

@@ -6,7 +6,7 @@ from typing import Iterator, Mapping, Optional, Sequence
 
 from ..base import optional_libraries
 from ..base.errors import RefusedError
-from ..base.model import Arena, Bin, Params
+from ..base.heap_model import Arena, Bin, Params
 from ..glibc.process_layout import Layout
 from ..present.json_documents.record import Document
 from ..present.shared_text.lines_and_tables import Painted, Part

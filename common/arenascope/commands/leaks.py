@@ -6,7 +6,7 @@ from typing import Annotated, Iterator, Optional, Sequence
 
 from ..analysis.compare_snapshots import NAMELESS
 from ..base.class_names import type_words
-from ..base.model import LOST_REASONS, STALE
+from ..base.heap_model import LOST_REASONS, STALE
 from ..blocks.graph.blocks import LiveBlocks
 from ..blocks.graph.leak_rows import LeakRow, rows_of, with_guesses
 from ..blocks.graph.pointer_facts import StaleRow, stale_rows

@@ -12,7 +12,7 @@ from ..analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ..analysis.pinning_blocks import TypeRow
 from ..analysis.trim_prediction import total
 from ..base.errors import UsageError
-from ..base.model import Heap
+from ..base.heap_model import Heap
 from ..base.printable import PLAIN
 from ..base.whole_file import write_whole
 from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer, types_of

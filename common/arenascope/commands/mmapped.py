@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..base.model import Kind, MmappedBlock
+from ..base.heap_model import Kind, MmappedBlock
 from ..blocks.single_blocks import kinds_by_types
 from ..present.json_documents.record import Address, ChunkTally, Document, Record, Size
 from ..present.screens.type_lines import A_GUESS, name_of

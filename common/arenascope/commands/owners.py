@@ -6,7 +6,7 @@ from itertools import chain, islice
 from typing import Annotated, Iterator, Mapping, Optional, Sequence
 
 from ..base.errors import UsageError
-from ..base.model import Statement
+from ..base.heap_model import Statement
 from ..base.whole_file import write_whole
 from ..blocks.declared.matching_objects import matching_objects
 from ..blocks.graph.holders import HolderNode, Paths, costs_by_type, grown, kinds_of_all
@@ -21,8 +21,8 @@ from ..present.pages.fill_page import filled, title_of
 from ..present.pprof import Sample, ValueType, profile
 from ..present.screens.owner_lines import OwnerRow, OwnersScreen, lines, lines_by_type, python_text, summary
 from ..present.screens.type_lines import name_of
-from ..present.shared_text.debug_info import unnamed_variables, unnamed_variables_text
 from ..present.shared_text.lines_and_tables import NO_HEAP, UNKNOWN, Style
+from ..present.shared_text.missing_symbols import unnamed_variables, unnamed_variables_text
 from ..present.shared_text.problem_sentences import sentences
 from ..session.resident import pages_of, problems_of
 from ..session.session import Session

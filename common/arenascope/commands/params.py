@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.model import Params, Statement
+from ..base.heap_model import Params, Statement
 from ..glibc.malloc_par import (
     MAX_FAST,
     MMAP_THRESHOLD,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Iterator, Mapping, NamedTuple, Opti
 
 from ..analysis.pinning_blocks import BlocksOfKind, Gain, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
 from ..analysis.trim_prediction import TrimRules, total, until_locked
-from ..base.meter import metered
-from ..base.model import ArenaHeader, Statement
+from ..base.heap_model import ArenaHeader, Statement
 from ..base.printable import first_few
+from ..base.progress_meter import metered
 from ..blocks.types_of_image import in_memory, types_of
 from ..engine import need_engine
 from ..glibc.malloc_par import default_max_fast

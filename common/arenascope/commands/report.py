@@ -20,7 +20,7 @@ from ..analysis.trim_prediction import Trim
 from ..base import optional_libraries
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
-from ..base.model import HOLD, LEFT_OUT, REPLACED, Allocator, Statement, hold_over
+from ..base.heap_model import HOLD, LEFT_OUT, REPLACED, Allocator, Statement, hold_over
 from ..base.whole_file import write_whole
 from ..blocks.declared.container_rows import ContainerRow
 from ..blocks.declared.once_per_image import containers_in, waste_in
@@ -58,17 +58,17 @@ from ..present.screens.owner_lines import NO_SUM, LiveBlockSums, sums_of, togeth
 from ..present.screens.report_lines import further_apart, growth_sentence
 from ..present.screens.type_lines import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
-from ..present.shared_text.debug_info import unnamed_variables
 from ..present.shared_text.lines_and_tables import NO_HEAP, Style, duration, unmarked_names
+from ..present.shared_text.missing_symbols import unnamed_variables
 from ..present.shared_text.problem_sentences import sentence, sentences
 from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
 from ..session.session import Session
 from .containers import ContainerRecord, live_bytes, missing_containers, note_text
 from .containers import row_record as container_record
 from .framework import live_copy
-from .framework.all_commands import parse_request
 from .framework.arguments import RULES, seconds
 from .framework.command import WITH_VALUES, Answer, Context, always, argument, command
+from .framework.find_command import parse_request
 from .framework.live_copy import CopiedImage
 from .map import sentences as map_sentences
 from .snapshot import moment_before, take_moment

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Callable, Container, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..base.errors import ArenascopeError, MemoryReadError, UsageError
-from ..base.model import ArenaHeader, Bin, ChunkRun, Gap, Range, Statement, ThreadCache
+from ..base.heap_model import ArenaHeader, Bin, ChunkRun, Gap, Range, Statement, ThreadCache
 from ..base.whole_file import nameless_file
 from ..glibc.arena import LEAST_PAGE
 from ..glibc.find.other_allocators import places_of_modules

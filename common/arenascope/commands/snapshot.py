@@ -10,7 +10,7 @@ from typing import Callable, Iterable, NamedTuple, Optional, Sequence
 from ..analysis.compare_snapshots import JsonObject
 from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
-from ..base.model import Statement
+from ..base.heap_model import Statement
 from ..blocks.declared.once_per_image import containers_of
 from ..present.json_documents.record import Document, Size
 from ..present.json_documents.snapshot_file import read, write
@@ -20,9 +20,9 @@ from ..session.resident import problems_of
 from ..session.session import Session, likely_chunks
 from ..sources.live.process import ProcessImage
 from .containers import row_record
-from .framework.all_commands import parse_request
 from .framework.arguments import seconds
 from .framework.command import Answer, CommandRequest, Context, always, argument, command
+from .framework.find_command import parse_request
 from .framework.live_copy import IN_A_SECOND, tells_types
 
 START, EACH_BLOCK, EACH_BYTE = 0.3, 20e-6, 5e-9

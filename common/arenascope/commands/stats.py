@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..base.model import Arena, Params
+from ..base.heap_model import Arena, Params
 from ..present.json_documents.record import Document
 from ..session.resident import problems_of
 from .framework.command import Answer, Context, always, command

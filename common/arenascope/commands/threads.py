@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Sequence
 
 from ..analysis.trim_prediction import total
-from ..base.model import ThreadCache
+from ..base.heap_model import ThreadCache
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import ArenaOrNone, ArenaThread
 from ..present.shared_text.lines_and_tables import Column, column_table, count, number

@@ -12,7 +12,7 @@ from ..analysis.resident_parts import FREE, LIVE
 from ..base.about import PROGRAM
 from ..base.class_names import type_words
 from ..base.errors import UsageError
-from ..base.model import KINDS, Statement
+from ..base.heap_model import KINDS, Statement
 from ..base.whole_file import write_whole
 from ..present.json_documents.record import JUDGEMENT, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import OWNER_KINDS

@@ -9,7 +9,7 @@ from ..analysis.causes import WORTH, trim_seconds
 from ..analysis.trim_prediction import Trim, reasons, total
 from ..base.argv import pid_in
 from ..base.errors import RefusedError, UsageError
-from ..base.model import Applied, Range, Statement
+from ..base.heap_model import Applied, Range, Statement
 from ..base.printable import one_line
 from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, ThreadStacks
 from ..glibc.find.libc_file import exported

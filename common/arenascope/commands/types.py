@@ -23,7 +23,7 @@ from ..analysis.trim_prediction import total
 from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
 from ..base.errors import NoTypeError, UsageError
-from ..base.model import MEMBER_FORMS, Statement
+from ..base.heap_model import MEMBER_FORMS, Statement
 from ..base.printable import quoted
 from ..blocks.declared.conditions import Compiled, compiled
 from ..blocks.declared.matching_objects import NOT_OF_PYTHON, MatchingObjects, matching_objects
@@ -37,8 +37,8 @@ from ..present.json_documents.record import Address, Document, Record, Size, Sta
 from ..present.json_documents.shared_records import HELD_MOST, HOLDS_BACK, MAY_BE, BlocksOfType, HolderOfMost
 from ..present.screens.owner_lines import HolderNames
 from ..present.screens.type_lines import GUESS, is_called, lines, name_of, note_text
-from ..present.shared_text.debug_info import NOT_READ, names_of, without_debug_information
 from ..present.shared_text.lines_and_tables import CUT, Style, count, cut, next_lines, share, table, word
+from ..present.shared_text.missing_symbols import NOT_READ, names_of, without_debug_information
 from ..session.resident import parts_differ, problems_of
 from ..session.session import Session
 from ..sources.types_by_engine import TypesByEngine
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from ..blocks.declared.type_values import Called, Key
     from ..blocks.declared.values import Values
     from ..present.screens.owner_lines import HeldMost
-    from ..sources.debug_info_types import TypeSource
     from ..sources.target import Target
+    from ..sources.type_source import TypeSource
     from .framework.live_copy import CopiedImage
 
 FEW = 5

@@ -9,7 +9,7 @@ from .. import engine
 from ..base import optional_libraries
 from ..base.about import __version__
 from ..base.errors import ArenascopeError, UsageError
-from ..base.model import REPLACED, Allocator, Statement
+from ..base.heap_model import REPLACED, Allocator, Statement
 from ..glibc.find.main_arena import Located
 from ..glibc.find.other_allocators import find_allocators
 from ..glibc.process_layout import KINDS, NO_TRAIL, Candidate, CandidateTrail, Layout, LayoutCheck
@@ -24,8 +24,8 @@ from ..present.json_documents.shared_records import (
     other_allocators,
     share_record,
 )
-from ..present.shared_text.debug_info import missing_line, without_debug_information
 from ..present.shared_text.lines_and_tables import Style, count
+from ..present.shared_text.missing_symbols import missing_line, without_debug_information
 from ..present.shared_text.problem_sentences import Wording, sentence, worded
 from ..session.resident import problems_of, share_of, unknown_release
 from ..session.session import Session

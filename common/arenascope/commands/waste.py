@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Iterator, Optional, Sequence
 
 from ..base.class_names import with_short_names
-from ..base.model import WASTE_REASONS, Statement
+from ..base.heap_model import WASTE_REASONS, Statement
 from ..base.printable import quoted
 from ..blocks.declared.once_per_image import declared_in, waste_in
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record

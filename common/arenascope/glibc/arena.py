@@ -9,7 +9,7 @@ from operator import add, le
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
-from ..base.model import Arena, ArenaHeader, Bin, Finding, Heap, Params, Statement, Tally, ThreadCache, cannot_read
+from ..base.heap_model import Arena, ArenaHeader, Bin, Finding, Heap, Params, Statement, Tally, ThreadCache, cannot_read
 from ..sources.memory import Memory
 from ..sources.target import Region
 from .malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS, masked

@@ -14,7 +14,7 @@ from operator import sub
 from typing import AbstractSet, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
-from ..base.model import (
+from ..base.heap_model import (
     ARENA_FLAGS,
     Arena,
     ArenaHeader,

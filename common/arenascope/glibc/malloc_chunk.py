@@ -6,7 +6,7 @@ from array import array
 from typing import Mapping, NamedTuple, Optional
 
 from ..base.errors import MemoryReadError
-from ..base.model import Bin, Finding, Statement
+from ..base.heap_model import Bin, Finding, Statement
 from ..engine import FollowedList
 from ..sources.memory import Memory
 from .process_layout import Layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Mapping, NamedTuple, Optional
 
-from ..base.model import ArenaHeader, Params, Statement, Tally
+from ..base.heap_model import ArenaHeader, Params, Statement, Tally
 from ..sources.memory import Memory
 from ..sources.target import Target
 from . import release_table

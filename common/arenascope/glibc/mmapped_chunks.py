@@ -15,7 +15,7 @@ from math import comb
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
 
 from ..base.errors import MemoryReadError
-from ..base.model import Heap, MmappedBlock, Tally
+from ..base.heap_model import Heap, MmappedBlock, Tally
 from ..sources.memory import Memory
 from ..sources.target import Region, RegionIndex, Residency
 from .malloc_chunk import IS_MMAPPED, SIZE_BITS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Iterable, Mapping, NamedTuple, Optional
 
-from ..base.model import Finding, Statement
+from ..base.heap_model import Finding, Statement
 from ..glibc import release_table
 from ..sources.target import StructInfo
 from .release_table import Behaviour, Release, ReleaseField

@@ -27,7 +27,7 @@ from typing import (
 )
 
 from ..base.errors import MemoryReadError
-from ..base.model import ArenaHeader, Bin, ChunkRun, Ends, Finding, Gap, Heap, Piece, Statement
+from ..base.heap_model import ArenaHeader, Bin, ChunkRun, Ends, Finding, Gap, Heap, Piece, Statement
 from ..sources.memory import Memory
 from ..sources.target import Span
 from .malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, SIZE_BITS

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
-from ..base.model import Finding, Lists, Statement, cannot_read
+from ..base.heap_model import Finding, Lists, Statement, cannot_read
 from ..engine import FollowedList, ListStart
 from ..sources.memory import Memory
 from .malloc_chunk import ChunkSizes, OneWay, masked

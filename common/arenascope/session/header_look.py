@@ -12,7 +12,7 @@ from typing import Iterable, NamedTuple, Optional, Sequence
 
 from ..analysis.trim_prediction import advised
 from ..base.errors import ArenascopeError, MemoryReadError
-from ..base.model import ArenaHeader, Finding, Range, Tally
+from ..base.heap_model import ArenaHeader, Finding, Range, Tally
 from ..glibc import malloc_par
 from ..glibc.arena import has_heap, is_closed, walk_ring
 from ..glibc.find.libc_file import LIBC_NAME

@@ -21,7 +21,7 @@ from ..analysis.trim_prediction import (
     until_locked,
 )
 from ..base.errors import ArenascopeError
-from ..base.model import (
+from ..base.heap_model import (
     NOT_AS_COUNTED,
     REPLACED,
     SHELL_CALLS_INTO,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Iterator, Literal, Mapping, Optional, Sequence
 
 from ..analysis.trim_prediction import ArenaUsage, arena_usage
 from ..base.errors import NoEngineError
-from ..base.meter import MakeMeter, unseen
-from ..base.model import (
+from ..base.heap_model import (
     Arena,
     ArenaHeader,
     ChunkRun,
@@ -27,6 +26,7 @@ from ..base.model import (
     ThreadCache,
 )
 from ..base.printable import one_line
+from ..base.progress_meter import MakeMeter, unseen
 from ..engine import EngineImage, FollowedList, FollowedLists, ListStart
 from ..glibc import arena, malloc_par, mmapped_chunks, regular_bins, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
-from ..base.model import OTHER_FILES, Statement
+from ..base.heap_model import OTHER_FILES, Statement
 from ..base.printable import first_few
 from .elf.address_names import DEBUG_FOLDERS, AddressNames, local_file, programs_of
 from .elf.elf_file import AT_SECURE, build_id_in_memory, differ, machine_name

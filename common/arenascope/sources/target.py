@@ -24,10 +24,10 @@ from typing import (
     Sequence,
 )
 
-from ..base.model import HUGE_PAGES, Statement, may_be_shared
+from ..base.heap_model import HUGE_PAGES, Statement, may_be_shared
 
 if TYPE_CHECKING:
-    from .debug_info_types import TypeSource
+    from .type_source import TypeSource
 
 Words = tuple[int, int, int]
 """(size word, fd, bk) of a free chunk. A tuple, as there may be millions."""

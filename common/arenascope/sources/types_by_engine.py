@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Seque
 
 from ..base.errors import ArenascopeError, MemoryReadError
 from ..engine import NOTHING, EngineImage, EngineTypes, TypesAnswer, TypesQuestion
-from .debug_info_types import (
+from .elf.address_names import NamedSymbol
+from .elf.demangle import demangle
+from .elf.elf_file import INFORMATION, downloads, module_build_id, proven_files
+from .target import MemoryPiece, Region
+from .type_source import (
     BitField,
     Form,
     Local,
@@ -25,10 +29,6 @@ from .debug_info_types import (
     TypeFacts,
     VariableFrame,
 )
-from .elf.address_names import NamedSymbol
-from .elf.demangle import demangle
-from .elf.elf_file import INFORMATION, downloads, module_build_id, proven_files
-from .target import MemoryPiece, Region
 
 if TYPE_CHECKING:
     from .source import ImageTarget

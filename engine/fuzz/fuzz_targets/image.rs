@@ -6,7 +6,7 @@ use arenascope::blocks::{Blocks, Mapped};
 use arenascope::contents::{beginning_with, contents, Ground};
 use arenascope::dominators::dominators;
 use arenascope::edges::{edges, pointers, search};
-use arenascope::encoded::encoded;
+use arenascope::encoded_pointers::encoded;
 use arenascope::failure::Control;
 use arenascope::groups::groups;
 use arenascope::holders::{hold, Held, Lead};

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Optional
 
-from ...sources.debug_info_types import TypeFacts
+from ...sources.type_source import TypeFacts
 
 CONTAINER, VTABLE, EXACT, ARRAY, LISTED, LOCAL, RULE, WORDS, WEAK, ALIKE, FIELD = range(11)
 """How strong a claim is, the strongest first: a container that proved itself, an object's vtable, a pointer to a block

@@ -11,7 +11,7 @@ from typing import Iterable, Mapping, Optional, Protocol, Sequence
 
 from ...engine import TracedBlocks
 from ...session.session import Session
-from ...sources.debug_info_types import TypeSource
+from ...sources.type_source import TypeSource
 from ..graph.blocks import LiveBlocks
 from .named_blocks import NamedBlocks
 from .type_table import TypeTable

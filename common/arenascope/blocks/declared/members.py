@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...engine import TypesQuestion
-from ...sources.debug_info_types import BitField, TypeFacts
+from ...sources.type_source import BitField, TypeFacts
 from .contents import Contents
 from .type_table import DEEPEST
 from .values import POINTERS, VTABLE, Values, template, view_of

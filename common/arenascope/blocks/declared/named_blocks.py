@@ -6,9 +6,9 @@ from array import array
 from collections import Counter
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from ...engine import TracedBlocks, places_of
-from ...sources.debug_info_types import VariableFrame
+from ...sources.type_source import VariableFrame
 from ..block_index import WEAK
 from ..graph.blocks import LiveBlocks
 from .claims import ALIKE, LOCAL, RULE, WORDS

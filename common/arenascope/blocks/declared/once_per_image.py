@@ -5,15 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.meter import Meter
-from ...base.model import Kind
+from ...base.heap_model import Kind
+from ...base.progress_meter import Meter
 from ...engine import places_of
 from ...glibc.find.thread_pointers import STATIC
 from ...session.session import Session
-from ...sources.debug_info_types import TypedVariable, TypeSource, VariableFrame
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import Modules
 from ...sources.target import Span, text_of
+from ...sources.type_source import TypedVariable, TypeSource, VariableFrame
 from ..graph.blocks import live_blocks
 from ..graph.pointers_to import ImageSearch, root_pointers
 from ..graph.roots import find_roots

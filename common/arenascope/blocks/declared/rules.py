@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import UsageError
-from ...base.model import Statement
+from ...base.heap_model import Statement
 from ...base.optional_libraries import is_ours
 from ...session.session import Session
-from ...sources.debug_info_types import BitField, StructField
 from ...sources.elf.address_names import programs_of
 from ...sources.elf.sysroot import open_regular
+from ...sources.type_source import BitField, StructField
 from .type_table import TypeTable
 
 NONE = "none"

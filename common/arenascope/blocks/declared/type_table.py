@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ...sources.debug_info_types import StructField, TypeFacts, TypeSource
+from ...sources.type_source import StructField, TypeFacts, TypeSource
 
 DEEPEST = 32
 """So far members of members are looked into."""

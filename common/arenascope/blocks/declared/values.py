@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Iterator, Literal, NamedTuple, Optional, Union
 
 from ...base.printable import is_cut, is_plain, quoted
-from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
+from ...sources.type_source import TypeFacts
 from .contents import Contents, Text
 from .memory_reader import MemoryReader
 from .type_table import DEEPEST, TypeTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ...base.model import WASTE_REASONS
+from ...base.heap_model import WASTE_REASONS
 from ...engine import TracedBlocks
 from ...session.session import Session
 from ...sources.target import Span, joined

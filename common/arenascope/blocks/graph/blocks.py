@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Container, Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.model import ArenaHeader, Finding, Heap
+from ...base.heap_model import ArenaHeader, Finding, Heap
 from ...engine import TOO_LONG, WRONG_FLAGS, EngineImage, Stopped, Stretch, sum_at
 from ...glibc.sweep import Sweep, first_chunk
 from ...session.resident import parts_of

@@ -146,7 +146,7 @@ def _as_a_tree(search: ImageSearch, graph: Graph) -> Graph:
 
 
 def stale_at(search: ImageSearch, address: int, block: int) -> Optional[str]:
-    """Why the word there is no pointer that holds something, as in model.py; None: it may be one."""
+    """Why the word there is no pointer that holds something, as in heap_model.py; None: it may be one."""
     graph = search.graph
     if graph is not None:
         return why_text(graph.stale.why(address))

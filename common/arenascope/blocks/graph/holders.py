@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from ...base.printable import UserData
 from ...sources.target import Span
 from ..block_index import NamedLiveBlocks

@@ -313,7 +313,7 @@ class Owner(NamedTuple):
     """Of a stack: a local variable, "main(): book"; None: the rest of it."""
     tid: Optional[int] = None
     stale: Optional[str] = None
-    """What it holds by stale words is a holding of its own: see model.py."""
+    """What it holds by stale words is a holding of its own: see heap_model.py."""
 
     @property
     def is_local(self) -> bool:

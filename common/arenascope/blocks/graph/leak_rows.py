@@ -7,7 +7,7 @@ from itertools import chain, groupby, islice
 from typing import Iterable, NamedTuple, Optional, Sequence
 
 from ...analysis.pinning_blocks import SAMPLES
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from ...engine import fill
 from ..block_index import WEAK
 from ..declared.fitting_structs import fitting_structs

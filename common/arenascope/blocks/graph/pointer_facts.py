@@ -35,7 +35,7 @@ class RefDetails:
         self._types = types_of(search, numbers)
 
     def stale(self, ref: Ref) -> Optional[str]:
-        """Why it is stale: one of base/model.py's STALE."""
+        """Why it is stale: one of base/heap_model.py's STALE."""
         if ref.address is None:
             return ref.stale
         return stale_at(self._search, ref.address, ref.block if ref.block is not None else NO_BLOCK)
@@ -91,7 +91,7 @@ class StaleRow(NamedTuple):
     name: Optional[str]
     """"Session.note", "double[]", "std::string body", a variable; None: not known."""
     why: str
-    """One of base/model.py's STALE."""
+    """One of base/heap_model.py's STALE."""
     blocks: int
     """With what hangs on those to which the words lead."""
     bytes: int

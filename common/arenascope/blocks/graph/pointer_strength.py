@@ -1,6 +1,6 @@
 """How sure it is that a word is a pointer to a block: its start is what malloc gave, its inside may be chance or old.
 
-The engine tells (strength.rs), by what the block itself holds.
+The engine tells (pointer_strength.rs), by what the block itself holds.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
-from ...base.meter import Meter, Unseen
-from ...base.model import ROOT_KINDS
+from ...base.heap_model import ROOT_KINDS
+from ...base.progress_meter import Meter, Unseen
 from ...engine import ENCODINGS, EngineImage, StrengthGround
 from ...glibc.find.thread_pointers import Dtv
 from ...session.session import Session
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Encoded pointers: what a second search looks for, where no plain pointer leads to a block.
 #
 # With a tag in the low bits a pointer still leads into the block. What takes a calculation that the program alone knows
-# (XOR lists, references from a base of its own) is not found. The engine decodes: see encoded.rs.
+# (XOR lists, references from a base of its own) is not found. The engine decodes: see encoded_pointers.rs.
 
 WHOLE = ("tagged", "shifted")
 """The upper 16 bits are a count or a tag (boost::lockfree), or the lower ones are."""

@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import islice
 from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.model import may_be_shared
+from ...base.heap_model import may_be_shared
 from ...glibc.find.inside_malloc import MAIN
 from ...glibc.find.other_allocators import maker_of
 from ...glibc.find.thread_pointers import AT_BLOCK, CachedStack, Dtv, UsedStack, cached_stacks, read_dtv, used_stacks
@@ -441,7 +441,7 @@ class RootWord(NamedTuple):
     tid: Optional[int] = None
     address: Optional[int] = None
     stale: Optional[str] = None
-    """Why it is perhaps old: one of base/model.py's STALE."""
+    """Why it is perhaps old: one of base/heap_model.py's STALE."""
 
 
 class Roots(NamedTuple):

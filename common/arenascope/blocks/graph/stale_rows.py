@@ -7,9 +7,9 @@ from bisect import bisect_right
 from typing import Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
 from ...glibc.find.libc_file import LIBC_NAME
-from ...sources.debug_info_types import TypeFacts
 from ...sources.memory import Memory
 from ...sources.target import RegionIndex, Span
+from ...sources.type_source import TypeFacts
 from ..declared.claims import CONTAINER, VTABLE
 from ..declared.contents import Contents
 from ..declared.named_blocks import BlockName, NamedBlocks

@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_left
 from typing import Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ...base.model import STALE as WHYS
+from ...base.heap_model import STALE as WHYS
 from ...engine import EngineImage, StaleRows
 from ...sources.target import Span
 

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import chain
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.model import Kind, Statement
+from ...base.heap_model import Kind, Statement
 from ...engine import ENCODINGS, places_of
 from ...session.resident import miscounted
 from ...session.session import Session

@@ -1,5 +1,5 @@
 """The words of containers that are looked for in more than one way: Rust's hash tables, streams of stdio, libstdc++'s
-emergency pool. What containers hold the engine finds (bodies.rs): see named_by_holders.py.
+emergency pool. What containers hold the engine finds (container_bodies.rs): see named_by_holders.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import (
     LONGEST_TEXT,

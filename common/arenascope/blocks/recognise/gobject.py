@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, NamedTuple, Optional
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import USABLE, USER, Condition, Found, Selection, Value, any_of, value
 

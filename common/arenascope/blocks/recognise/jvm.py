@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Collection, Iterator, Sequence
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import LONGEST_TEXT, LOW, TRUE, USABLE, USER, Condition, Found, Front, Numbers, Selection, Value, value
 

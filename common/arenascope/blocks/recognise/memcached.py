@@ -10,7 +10,7 @@ from array import array
 from itertools import compress
 from typing import Optional
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import USABLE, USER, Found, Selection, all_of
 

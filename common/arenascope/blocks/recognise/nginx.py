@@ -3,7 +3,7 @@ was too small (ngx_pool_data_t)."""
 
 from __future__ import annotations
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import USABLE, USER, Found, Selection
 

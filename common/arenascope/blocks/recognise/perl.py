@@ -7,7 +7,7 @@ bodies are listed, with their sizes, in struct arena_set.
 
 from __future__ import annotations
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import BASE, LOW, PLACE, USABLE, USER, Found, Selection, holds_in_each, holds_in_one
 

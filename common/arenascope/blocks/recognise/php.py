@@ -5,7 +5,7 @@ What a request makes lies in Zend's own memory; what outlives requests is malloc
 
 from __future__ import annotations
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import (
     PLACE,

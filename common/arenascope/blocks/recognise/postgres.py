@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple, Optional
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import PAGE_SHIFT, LoadedModules
 from .selection import LOW, PLAIN, USABLE, USER, Condition, Found, Selection, Value, any_of
 

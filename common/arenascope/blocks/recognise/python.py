@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.model import POINTED, Kind
+from ...base.heap_model import POINTED, Kind
 from .module_memory import LARGEST_PAGE, LoadedModules
 from .selection import (
     BASE,

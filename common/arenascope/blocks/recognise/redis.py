@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import (
     PLACE,

@@ -7,7 +7,7 @@ are.
 
 from __future__ import annotations
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import BASE, USER, Condition, Found, Selection, Value, any_of, value
 

@@ -11,7 +11,7 @@ from array import array
 from functools import reduce
 from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from ...engine import Buffer, EngineImage, Operation
 from ...glibc.malloc_chunk import SIZE_BITS
 from ...sources.target import Span, joined

@@ -6,7 +6,7 @@ that was asked for in front of its blocks where it does not ask malloc for it.
 
 from __future__ import annotations
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import USABLE, USER, Condition, Found, Selection, any_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple, Optional
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import PAGE_SHIFT, LoadedModules
 from .selection import PLACE, PLAIN, USABLE, USER, Condition, Found, Selection, holds_in_each, holds_in_one
 

@@ -8,7 +8,7 @@ its own member where padding was. node puts a word in front of what zlib asks fo
 
 from __future__ import annotations
 
-from ...base.model import Kind
+from ...base.heap_model import Kind
 from .module_memory import LoadedModules
 from .selection import BASE, LOW, PLACE, USABLE, USER, Condition, Found, Selection, Value, any_of, either, first, value
 

@@ -19,8 +19,8 @@ from ...base.argv import ELF, is_url, with_suggestion
 from ...base.errors import ArenascopeError, UsageError
 from ...base.printable import one_line
 from ...base.whole_file import write_whole
-from ...commands.framework.all_commands import COMMAND_NAMES, find_command
 from ...commands.framework.arguments import argument, help_in, outline_of, seconds
+from ...commands.framework.find_command import COMMAND_NAMES, find_command
 from ...present.pages.fill_page import filled
 from ...present.shared_text.lines_and_tables import count
 from ...sources.core.core_at_url import load_fsspec, store_error_text, store_errors

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Callable, Generic, Iterator, Mapping, TypeVar,
 
 from ...base.errors import UsageError
 from ...present.json_documents.record import Document
-from .all_commands import find_command
 from .command import Command
+from .find_command import find_command
 
 if TYPE_CHECKING:
     from ..arenas import ArenasDocument

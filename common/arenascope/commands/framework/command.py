@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTu
 
 from ...base.about import INTERRUPTED
 from ...base.errors import UsageError
-from ...base.model import HOLD_OVER, REPLACED, Statement
+from ...base.heap_model import HOLD_OVER, REPLACED, Statement
 from ...base.printable import UserData, clean_line, one_line, printable, user_data
 from ...engine import need_engine
 from ...present.json_documents.record import Document, envelope, in_blocks, written
@@ -79,7 +79,7 @@ class Answer(NamedTuple):
 if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec  # novermin
 
-    from ...base.model import Means
+    from ...base.heap_model import Means
     from ...glibc.find.inside_malloc import StackFrame
     from ...glibc.find.main_arena import Located
     from ...present.json_documents.record import Document

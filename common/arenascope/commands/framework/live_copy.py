@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ...base.errors import ArenascopeError, RedactedError, TargetError
-from ...base.model import HOLD, Statement
+from ...base.heap_model import HOLD, Statement
 from ...base.whole_file import kind_of_disk, nameless_file
 from ...blocks.graph.blocks import LiveBlocks, heap_spans, live_blocks
 from ...blocks.graph.pointers_to import ImageSearch

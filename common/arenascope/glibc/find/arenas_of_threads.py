@@ -14,7 +14,7 @@ from functools import partial
 from typing import Callable, Container, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
-from ...base.model import ArenaHeader, Statement
+from ...base.heap_model import ArenaHeader, Statement
 from ...sources.elf.elf_file import PT_TLS, Elf, proven_files, tls_offsets
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, Target, ThreadInfo

@@ -6,7 +6,7 @@ import re
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
-from ...base.model import Allocator, ArenaHeader, Statement
+from ...base.heap_model import Allocator, ArenaHeader, Statement
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.elf_file import dynamic_symbols, glibc_version, module_build_id, proven_files
 from ...sources.memory import Memory

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError, NotFoundError, UsageError
-from ...base.model import NONCONTIGUOUS, Allocator, ArenaHeader, Params, Statement
+from ...base.heap_model import NONCONTIGUOUS, Allocator, ArenaHeader, Params, Statement
 from ...glibc import release_table
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.elf_file import PT_INTERP, Elf, differ

@@ -11,7 +11,7 @@ import re
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
-from ...base.model import Allocator
+from ...base.heap_model import Allocator
 from ...sources.elf.address_names import modules_of
 from ...sources.elf.modules import LinkedPlace, Module, Modules
 from ...sources.target import Region, Target

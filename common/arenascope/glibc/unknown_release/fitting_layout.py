@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import AbstractSet, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import MemoryReadError, NotFoundError
-from ...base.model import ArenaHeader, Finding, Heap, Statement
+from ...base.heap_model import ArenaHeader, Finding, Heap, Statement
 from ...glibc import process_layout, release_table
 from ...sources.memory import Memory
 from ...sources.target import StructInfo, Target

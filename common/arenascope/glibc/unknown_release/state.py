@@ -16,7 +16,7 @@ from collections import Counter
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import MemoryReadError, NotFoundError
-from ...base.model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader, Finding, Statement
+from ...base.heap_model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader, Finding, Statement
 from ...glibc import release_table
 from ...sources.memory import Memory
 from ...sources.target import Region

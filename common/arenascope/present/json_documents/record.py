@@ -16,7 +16,7 @@ from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar
 
-from ...base.model import Statement
+from ...base.heap_model import Statement
 from ...base.printable import one_line
 from ..shared_text.problem_sentences import sentence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Optional, Sequence
 
-from ...base.model import KINDS, ROOT_KINDS, STALE, Allocator
+from ...base.heap_model import KINDS, ROOT_KINDS, STALE, Allocator
 from .record import Address, Record, Size
 
 if TYPE_CHECKING:

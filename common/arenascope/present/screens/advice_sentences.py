@@ -8,9 +8,9 @@ from ...analysis.advice import Advice
 from ...analysis.causes import Facts, lost_of, stranded_by, trim_seconds
 from ...analysis.resident_parts import MainHolder, PageSharer
 from ...base.class_names import type_words
-from ...base.model import Statement, whole
-from ..shared_text.debug_info import symbols_command
+from ...base.heap_model import Statement, whole
 from ..shared_text.lines_and_tables import Style, count, duration, with_verb
+from ..shared_text.missing_symbols import symbols_command
 from .type_lines import name_of
 from .verdict import ONLY_FREEING, Figures, Names, Say, lost_blocks, owner_called, places, strander
 

@@ -7,7 +7,7 @@ from json import dumps
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.chunk_sums import ChunkSums, ExactSize, SizeClass, total
-from ...base.model import Tally
+from ...base.heap_model import Tally
 from ..shared_text.lines_and_tables import WIDEST_NAME, Style, count, in_use, number, shortened_name, table
 
 STATE_WORDS = {

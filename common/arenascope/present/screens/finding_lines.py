@@ -7,7 +7,7 @@ from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 from ...analysis.causes import WORTH, Facts
 from ...analysis.resident_parts import SPACE, Lost
 from ...base.class_names import type_words, with_short_names
-from ...base.model import FINDING_REASONS, Statement
+from ...base.heap_model import FINDING_REASONS, Statement
 from ...blocks.declared.waste_rows import WasteRow
 from ..json_documents.record import Address, Record, Size, StatementRecord, statement_record
 from ..shared_text.lines_and_tables import Style, count, share

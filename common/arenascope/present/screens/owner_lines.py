@@ -7,7 +7,7 @@ from typing import Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 from ...analysis.compare_snapshots import NAMELESS
 from ...analysis.resident_parts import HeldSums, Holder, is_unnamed
 from ...base.class_names import type_words
-from ...base.model import Kind, Statement
+from ...base.heap_model import Kind, Statement
 from ...base.printable import UserData
 from ...blocks.block_index import NamedLiveBlocks
 from ...blocks.graph.blocks import OwnerPages
@@ -18,7 +18,6 @@ from ...blocks.graph.pointers_to import ImageSearch
 from ...blocks.graph.returns import HeldPages
 from ..json_documents.record import Address, Record, Size
 from ..json_documents.shared_records import WRITTEN, HolderOfMost, OwnerRecord, RootRecord, Written
-from ..shared_text.debug_info import symbols_command
 from ..shared_text.lines_and_tables import (
     UNKNOWN,
     Column,
@@ -35,6 +34,7 @@ from ..shared_text.lines_and_tables import (
     with_verb,
     worth_a_row,
 )
+from ..shared_text.missing_symbols import symbols_command
 from .pointer_lines import STALE_WORDS, of_thread
 from .type_lines import A_GUESS, name_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.class_names import is_pointed_to, type_words
-from ...base.model import ROOT_KINDS, STALE, Statement
+from ...base.heap_model import ROOT_KINDS, STALE, Statement
 from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.holders import INNER, Paths
 from ...blocks.graph.pointer_facts import RefDetails, member_of
@@ -37,7 +37,7 @@ STALE_WORDS: Mapping[str, str] = {
     "free-slot": "in an empty place of a hash table",
     "destroyed": "in an object that is destroyed",
 }
-"""Words for each kind of stale word: see STALE in base/model.py."""
+"""Words for each kind of stale word: see STALE in base/heap_model.py."""
 
 
 STATES = ("used", "mmapped", "tcache", "fast", "free", "mapping")

@@ -23,7 +23,7 @@ from ...analysis.resident_parts import (
     is_unnamed,
 )
 from ...base.class_names import type_words
-from ...base.model import Statement, whole
+from ...base.heap_model import Statement, whole
 from ...blocks.declared.container_rows import ContainerRow
 from ...blocks.declared.waste_rows import WasteRow
 from ..shared_text.lines_and_tables import (

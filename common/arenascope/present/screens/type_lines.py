@@ -7,9 +7,8 @@ from typing import Iterator, Mapping, Optional, Sequence
 from ...analysis.pinning_blocks import ORDERS, Totals, TypeRow
 from ...base.argv import Matches
 from ...base.class_names import named, type_words
-from ...base.model import Kind, Statement
+from ...base.heap_model import Kind, Statement
 from ...blocks.python_objects import PythonTypeSum
-from ..shared_text.debug_info import without_types_text
 from ..shared_text.lines_and_tables import (
     UNKNOWN,
     Column,
@@ -25,6 +24,7 @@ from ..shared_text.lines_and_tables import (
     word,
     worth_a_row,
 )
+from ..shared_text.missing_symbols import without_types_text
 
 THEIRS = "retained"
 EXPENDABLE = ("", "average", "resident", "module", "share", "holds back", THEIRS, "blocks")

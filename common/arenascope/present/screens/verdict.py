@@ -9,7 +9,7 @@ from ...analysis.causes import matters
 from ...analysis.growth import is_outside_malloc
 from ...analysis.resident_parts import ANONYMOUS, RESIDENT, SPACE
 from ...base.class_names import type_words
-from ...base.model import Allocator, Statement, whole
+from ...base.heap_model import Allocator, Statement, whole
 from ..shared_text.lines_and_tables import MARK, count, safe_lines, with_verb
 
 Say = Callable[[Optional[int]], str]

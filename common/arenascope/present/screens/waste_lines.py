@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...base.model import Statement
+from ...base.heap_model import Statement
 from ..shared_text.lines_and_tables import Style, count, share
 from .type_lines import GUESS
 

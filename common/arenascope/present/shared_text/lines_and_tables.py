@@ -13,7 +13,7 @@ from ...base.about import PROGRAM
 from ...base.argv import with_suggestion
 from ...base.class_names import with_short_names
 from ...base.errors import UsageError
-from ...base.model import SHELL_CALLS_INTO
+from ...base.heap_model import SHELL_CALLS_INTO
 from ...base.printable import clean_line, one_line
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import MemoryReadError
-from ...base.model import (
+from ...base.heap_model import (
     HOLD_OVER,
     LEFT_OUT,
     NOT_AS_COUNTED,

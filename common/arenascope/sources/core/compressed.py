@@ -15,9 +15,9 @@ from io import FileIO
 from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional
 
 from ...base.errors import TargetError
-from ...base.meter import MakeMeter, Meter
-from ...base.model import Statement
+from ...base.heap_model import Statement
 from ...base.optional_libraries import find_program
+from ...base.progress_meter import MakeMeter, Meter
 from ..elf.elf_file import MAGIC
 
 if TYPE_CHECKING:

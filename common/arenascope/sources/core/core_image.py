@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import MemoryReadError, TargetError
-from ...base.meter import MakeMeter
-from ...base.model import Statement
+from ...base.heap_model import Statement
+from ...base.progress_meter import MakeMeter
 from ...sources import target
 from ..core import open_core
 from ..elf import elf_file, environment

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Callable, Iterator, NamedTuple, Optional, Protocol, Sequence, Union
 
 from ...base.errors import ArenascopeError
-from ...base.model import Statement
+from ...base.heap_model import Statement
 from ..memory import Fill
 from ..target import MappingUse, Runs, Span, joined
 from .save_image import (

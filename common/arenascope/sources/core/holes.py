@@ -14,7 +14,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.model import HUGE_PAGES
+from ...base.heap_model import HUGE_PAGES
 from ..elf.elf_file import PF_W, Segment
 from ..target import MappingUse, PageUse, Region, Residency, Runs, Span, joined
 from .open_core import FileRange, data_within

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import TargetError
-from ...base.meter import MakeMeter
-from ...base.model import Statement
+from ...base.heap_model import Statement
+from ...base.progress_meter import MakeMeter
 from ..elf.elf_file import MAGIC
 from ..target import Span
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence, Union
 
 from ...base.errors import ArenascopeError, MemoryReadError
-from ...base.model import Range
+from ...base.heap_model import Range
 from ...base.whole_file import PRIVATE, PartialFile
 from ..elf import elf_file
 from ..elf.elf_file import FileMapping, Note, Segment

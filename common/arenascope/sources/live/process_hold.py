@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Callable, NoReturn, Optional, Sequence, TypeVa
 
 from ...base import background
 from ...base.errors import HoldEnded, HoldOver, HoldTooShort, RefusedError, TargetError
-from ...base.model import HOLD_AT_MOST, Statement, allows_more, hold_over
+from ...base.heap_model import HOLD_AT_MOST, Statement, allows_more, hold_over
 from ..elf.registers import ThreadRecord
 from ..target import RegisterSet, RegisterSets
 from . import messages

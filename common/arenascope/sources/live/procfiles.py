@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Union, overload
 
 from ...base.errors import TargetError
-from ...base.model import HUGE_PAGES
+from ...base.heap_model import HUGE_PAGES
 from ..elf.elf_file import undeleted
 from ..target import MappingUse, MemoryUse, Region, Span
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use gimli::{constants as dw, DwarfPackage, SectionId};
 
-use super::binary::{Binary, Link};
+use super::elf_file::{Binary, Link};
 use super::units::{Debug, Module, R};
 use crate::failure::{Failure, Result};
 use crate::types::facts::Language;

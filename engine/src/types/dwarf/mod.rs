@@ -1,6 +1,6 @@
 //! Types and variables by debug information (DWARF 4 and 5) in the files of a program's modules.
 
-pub mod binary;
+pub mod elf_file;
 pub mod files;
 pub mod index;
 pub mod interface;

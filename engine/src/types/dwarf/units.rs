@@ -10,7 +10,7 @@ use gimli::{
     RunTimeEndian, Section, SectionId, UnitHeader, UnitOffset, UnitSectionOffset, UnitType,
 };
 
-use super::binary::Binary;
+use super::elf_file::Binary;
 use super::index::Scope;
 use crate::failure::Result;
 use crate::types::facts::Language;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use gimli::constants as dw;
 
-use super::binary::GlobalSymbol;
+use super::elf_file::GlobalSymbol;
 use super::index::{path, Named, Placed};
 use super::names::declaration;
 use super::program::Program;

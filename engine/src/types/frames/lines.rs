@@ -8,7 +8,7 @@ use gimli::{
 };
 
 use crate::failure::{copied, push, Result};
-use crate::types::dwarf::binary::{Binary, Contents};
+use crate::types::dwarf::elf_file::{Binary, Contents};
 use crate::types::dwarf::units::Debug;
 use crate::types::frames::scopes::Line;
 

@@ -18,7 +18,7 @@ use object::Architecture;
 
 use crate::failure::{Control, Failure, Result};
 use crate::image::Image;
-use crate::types::dwarf::binary::{Binary, Contents};
+use crate::types::dwarf::elf_file::{Binary, Contents};
 use crate::types::dwarf::program::Program;
 use crate::types::frames::locals::{Local, Locals, FRAMES};
 use crate::types::frames::registers::Machine;

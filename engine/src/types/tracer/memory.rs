@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::blocks::{Blocks, NONE};
 use crate::failure::{filled, Result};
 use crate::image::{Image, Span};
-use crate::strength::{sds, Sds, LONGEST_SDS, SDS_HEADERS};
+use crate::pointer_strength::{sds, Sds, LONGEST_SDS, SDS_HEADERS};
 
 /// Bytes of a file that are read at once.
 const WINDOW: u64 = 1 << WINDOW_BITS;

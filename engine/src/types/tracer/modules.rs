@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::memory::{Modules, VtableClass};
 use crate::image::Image;
-use crate::types::dwarf::binary::Binary;
+use crate::types::dwarf::elf_file::Binary;
 use crate::types::dwarf::units::Module;
 use crate::types::mangled::demangled;
 use crate::types::spelling::spelled;

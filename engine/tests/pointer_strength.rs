@@ -4,7 +4,7 @@ use arenascope::blocks::Blocks;
 use arenascope::failure::{Control, Failure};
 use arenascope::graph::Graph;
 use arenascope::image::{Image, Piece};
-use arenascope::strength::{judge, reach, Constant, Front, Ground, Judged, ABSENT, EXECUTABLE};
+use arenascope::pointer_strength::{judge, reach, Constant, Front, Ground, Judged, ABSENT, EXECUTABLE};
 
 const AT: u64 = 0x7f00_0000_1000;
 /// Its vtables, and its code.

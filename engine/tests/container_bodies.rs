@@ -1,7 +1,7 @@
 //! What containers of C++ and Rust hold, by their words alone.
 
 use arenascope::blocks::Blocks;
-use arenascope::bodies::{self, bodies, Bodies, Fixed, Ground, Known, Manager};
+use arenascope::container_bodies::{self, bodies, Bodies, Fixed, Ground, Known, Manager};
 use arenascope::failure::{Control, Failure};
 use arenascope::image::{Image, Piece, Span};
 
@@ -13,9 +13,9 @@ const UNKNOWN: i32 = 0;
 const OBJECT: i32 = 1;
 const SHARED: i32 = 2;
 const FLAGS: [u32; 3] = [
-    bodies::WEAK | bodies::PLAIN | bodies::SINGLE,
-    bodies::HOLDER | bodies::SINGLE | bodies::HAS_MEMBER,
-    bodies::HOLDER | bodies::SINGLE | bodies::CONTROL | bodies::HAS_APART,
+    container_bodies::WEAK | container_bodies::PLAIN | container_bodies::SINGLE,
+    container_bodies::HOLDER | container_bodies::SINGLE | container_bodies::HAS_MEMBER,
+    container_bodies::HOLDER | container_bodies::SINGLE | container_bodies::CONTROL | container_bodies::HAS_APART,
 ];
 
 /// A heap of blocks beside each other, and variables in front of it.
@@ -108,7 +108,7 @@ impl Program {
 }
 
 fn of_cplusplus() -> Program {
-    Program::new(bodies::OF_CPLUSPLUS)
+    Program::new(container_bodies::OF_CPLUSPLUS)
 }
 
 fn letters(text: &[u8]) -> Vec<u64> {
@@ -133,7 +133,7 @@ fn a_streams_buffer_is_told_by_all_words_of_its_file() {
             words.extend(places.map(|place| user + place));
             words.extend([user, user + 4096, 0, 0]);
             program.put(DATA, &words);
-            assert_eq!(program.forms(), [Some(bodies::STDIO)]);
+            assert_eq!(program.forms(), [Some(container_bodies::STDIO)]);
         }
     }
 }
@@ -161,7 +161,7 @@ fn strings_and_vectors_have_the_size_of_their_bodies() {
     let kinds: Vec<_> = program.kinds.iter().map(|kind| found.kinds[*kind as usize - FLAGS.len()]).collect();
     assert_eq!(
         kinds.iter().map(|kind| kind.form as u32).collect::<Vec<_>>(),
-        [bodies::STRING, bodies::VECTOR, bodies::STRING]
+        [container_bodies::STRING, container_bodies::VECTOR, container_bodies::STRING]
     );
     assert!(kinds.iter().all(|kind| kind.certain == 0));
     // the inner one is of the vector's elements, and that of a variable
@@ -183,8 +183,8 @@ fn nodes_are_as_many_as_are_counted() {
         program.put(*node, &[nodes.get(at + 1).copied().unwrap_or(0)]);
     }
     program.put(DATA, &[buckets, 5, nodes[0], 3, 0x3F80_0000, 0]);
-    let hashed = Some(bodies::HASHED);
-    assert_eq!(program.forms(), [Some(bodies::BUCKETS), hashed, hashed, hashed]);
+    let hashed = Some(container_bodies::HASHED);
+    assert_eq!(program.forms(), [Some(container_bodies::BUCKETS), hashed, hashed, hashed]);
     program.kinds = vec![UNKNOWN; 4];
     program.put(nodes[2], &[nodes[0]]);
     assert!(program.forms().iter().all(Option::is_none), "a ring");
@@ -202,7 +202,7 @@ fn trees_and_lists_lead_back_to_their_holder() {
     program.put(one, &[other, list]);
     program.put(other, &[list, one]);
     program.put(list, &[one, other, 2, 0, 0]);
-    let (node, link) = (Some(bodies::TREE), Some(bodies::LIST));
+    let (node, link) = (Some(container_bodies::TREE), Some(container_bodies::LIST));
     assert_eq!(program.forms(), [node, node, node, link, link]);
 }
 
@@ -212,16 +212,16 @@ fn a_deque_has_a_map_of_its_blocks() {
     let (map, first, last) = (program.block(64), program.block(512), program.block(512));
     program.put(map + 24, &[first, last]);
     program.put(DATA, &[map, 8, first + 16, first, first + 512, map + 24, last + 64, last, last + 512, map + 32]);
-    assert_eq!(program.forms(), [Some(bodies::DEQUE); 3]);
+    assert_eq!(program.forms(), [Some(container_bodies::DEQUE); 3]);
 }
 
 #[test]
 fn a_functions_body_is_told_by_the_symbol_of_its_manager() {
     let (manager, invoker) = (CODE.start + 16, CODE.start + 64);
     for (verdict, form) in [
-        (bodies::MANAGER, Some(bodies::FUNCTION)),
-        (bodies::NO_MANAGER, None),
-        (bodies::NAMELESS, Some(bodies::FUNCTION)),
+        (container_bodies::MANAGER, Some(container_bodies::FUNCTION)),
+        (container_bodies::NO_MANAGER, None),
+        (container_bodies::NAMELESS, Some(container_bodies::FUNCTION)),
     ] {
         let mut program = of_cplusplus();
         let body = program.block(32);
@@ -236,7 +236,7 @@ fn a_functions_body_is_told_by_the_symbol_of_its_manager() {
 
 #[test]
 fn what_rust_holds() {
-    let mut program = Program::new(bodies::OF_RUST);
+    let mut program = Program::new(container_bodies::OF_RUST);
     let (text, table, inner) = (program.block(32), program.block(8 * 24 + 24), program.block(20));
     program.put(text, &letters(b"thirty letters are a long text"));
     program.put(inner, &letters(b"twenty letters long."));
@@ -247,7 +247,10 @@ fn what_rust_holds() {
     // an entry is a String: its room, where it is, its length
     program.put(table + 6 * 24, &[20, inner, 20]);
     program.put(DATA, &[0, 32, text, 30, 0, control, 7, 6, 1, 0]);
-    assert_eq!(program.forms(), [Some(bodies::VEC_BYTES), Some(bodies::TABLE), Some(bodies::VEC_BYTES)]);
+    assert_eq!(
+        program.forms(),
+        [Some(container_bodies::VEC_BYTES), Some(container_bodies::TABLE), Some(container_bodies::VEC_BYTES)]
+    );
 }
 
 #[test]
@@ -258,12 +261,12 @@ fn members_and_shared_objects_have_kinds_of_their_own() {
     program.kinds = vec![OBJECT, UNKNOWN, SHARED, UNKNOWN];
     program.put(holder, &[buffer, 100]);
     program.put(control, &[1, 0x0000_0001_0000_0001, object]);
-    assert_eq!(program.forms(), [None, Some(bodies::MEMBER), None, Some(bodies::APART)]);
+    assert_eq!(program.forms(), [None, Some(container_bodies::MEMBER), None, Some(container_bodies::APART)]);
 }
 
 #[test]
 fn many_structs_alike_have_the_same_container() {
-    for (count, form) in [(12, Some(bodies::VECTOR)), (3, None)] {
+    for (count, form) in [(12, Some(container_bodies::VECTOR)), (3, None)] {
         let mut program = of_cplusplus();
         let blocks: Vec<(u64, u64)> = (0..count).map(|_| (program.block(56), program.block(200))).collect();
         for (holder, body) in &blocks {
@@ -334,5 +337,5 @@ fn holders_that_were_known_before_are_looked_through_too() {
     assert_eq!(program.forms()[1], None);
     program.kinds = vec![-1, UNKNOWN];
     program.known = vec![Known { start: holder, bytes: 40, kind: OBJECT as u64 }];
-    assert_eq!(program.forms()[1], Some(bodies::STRING));
+    assert_eq!(program.forms()[1], Some(container_bodies::STRING));
 }

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ...analysis.resident_parts import UNNAMED, is_unnamed
-from ...base.model import Statement
+from ...base.heap_model import Statement
 from ...base.printable import first_few, one_line
 from ...sources.debug_packages import debug_package
 from ...sources.elf.address_names import programs_of
@@ -15,8 +15,8 @@ from ...sources.source import ImageTarget, unproven_modules
 from .lines_and_tables import Style, count
 
 if TYPE_CHECKING:
-    from ...sources.debug_info_types import TypeSource
     from ...sources.target import Region, Target
+    from ...sources.type_source import TypeSource
 
 HOW = "compile with gcc -g, or apt install PACKAGE-dbgsym (`dpkg -S FILE` names PACKAGE)"
 

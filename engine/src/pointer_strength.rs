@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::blocks::Blocks;
-use crate::bodies::fits;
+use crate::container_bodies::fits;
 use crate::edges::target;
 use crate::failure::{push, Control, Failure, Pace, Result};
 use crate::graph::Graph;

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.errors import EndedError, RefusedError
-from ..base.model import allows_more
+from ..base.heap_model import allows_more
 from ..commands.framework.command import FunctionCall
 from ..commands.trim import ELSEWHERE, LOCK_WAITS, gone, taken_back
 from ..glibc.find.inside_malloc import StackFrame

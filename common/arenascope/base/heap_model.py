@@ -337,7 +337,7 @@ class Allocator(NamedTuple):
 
 
 SHELL_CALLS_INTO = ("x86_64", "aarch64")
-"""Machines where the shell can call functions in a process (shell_control.PROCESSORS); elsewhere only debuggers can."""
+"""Machines where the shell can call functions in a process (shell_calls.PROCESSORS); elsewhere only debuggers can."""
 
 
 class Means(NamedTuple):
