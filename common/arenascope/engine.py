@@ -901,6 +901,7 @@ CONTENTS = (
 )
 """The kinds of contents, by their numbers; the first is none of the others."""
 ENCODINGS = ("tagged", "shifted", "unaligned", "relative")
+"""How a pointer may be written other than plainly, in the order of engine/src/encoded.rs."""
 
 
 class EncodedRow(NamedTuple):

@@ -1,6 +1,6 @@
 //! Each block's main holder: of those who lead to it, the one of the best rank; of these, whoever does so by the fewest
-//! pointers into a block's inside, then by the fewest steps. Where several do equally well the one with the lowest
-//! number is taken, and another one is told.
+//! pointers to far inside a block (DEEP: more than 32 bytes past its start), then by the fewest steps. Where several do
+//! equally well the one with the lowest number is taken, and another one is told.
 
 use std::collections::BTreeMap;
 

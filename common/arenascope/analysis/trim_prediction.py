@@ -1,7 +1,7 @@
 """Simulates malloc_trim(0), arena by arena: mtrim over all bins, then systrim on the main arena's top.
 
-Nothing is walked: it needs only free chunks, fast chunks and top. Where this glibc has fastbins, malloc_consolidate
-runs first; its outcome does not depend on the order, so neighbours are simply joined.
+No heap is swept: it needs only the chunks that are listed in bins and fastbins, and top. Where this glibc has fastbins,
+malloc_consolidate runs first; its outcome does not depend on the order, so neighbours are simply joined.
 """
 
 from __future__ import annotations

@@ -392,7 +392,8 @@ KINDS = (
 )
 """How kinds are recognised, the strongest evidence first: a weaker one never replaces a certain stronger one."""
 ROOT_KINDS = ("global", "tls", "stack", "register", "kernel", "runtime", "mapping")
-"""The kinds of roots: the first that leads to a block names its owner."""
+"""The kinds of roots, in the order in which pointers to a block are listed. Which of them is its main holder RANKS in
+blocks/graph/leads.py says."""
 CONTAINER_FORMS = ("container", "hash-table", "array", "list", "tree", "chained-hash-table")
 """The forms of containers with declared types: the first two are libraries', the others are known by their form."""
 WASTE_REASONS = (

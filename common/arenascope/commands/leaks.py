@@ -12,8 +12,9 @@ from ..blocks.graph.leak_rows import LeakRow, rows_of, with_guesses
 from ..blocks.graph.pointer_facts import StaleRow, stale_rows
 from ..blocks.graph.pointers_to import ALIKE
 from ..blocks.graph.unreached import Leaks, find_leaks
+from ..engine import ENCODINGS
 from ..present.json_documents.record import Address, Document, Record, Size
-from ..present.json_documents.shared_records import ENCODINGS, MAY_BE, STRENGTHS
+from ..present.json_documents.shared_records import MAY_BE, STRENGTHS
 from ..present.screens.pointer_lines import STALE_WORDS
 from ..present.screens.type_lines import GUESS, may_be
 from ..present.shared_text.lines_and_tables import Column, Style, column_table, count, cut, left_out, next_lines

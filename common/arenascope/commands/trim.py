@@ -53,9 +53,6 @@ FATAL_SIGNALS = ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS")
 """Signals that the call itself may raise: delivering one would end the process."""
 
 
-# errors that all controllers share
-
-
 class KeptByArena(Record):
     """Memory that stays in an arena."""
 
@@ -131,6 +128,9 @@ class TrimDocument(Document, command="trim"):
     """Why the rest stays, and what would release it."""
     applied: Optional[AppliedRecord]
     """With --apply: the outcome."""
+
+
+# errors that all controllers share
 
 
 def locked_out() -> RefusedError:
@@ -467,8 +467,6 @@ def _all(context: Context) -> bool:
 
 def _prepare(context: Context) -> Controller:
     """Asks the user, then brings every thread out of malloc, so that the plan made afterwards holds."""
-    # load it before the process is held
-
     asked = context.options.yes
     pid = pid_in(context.door.style().subject)
     if pid is not None:

@@ -250,7 +250,7 @@ class Session:
 
     @cached_property
     def resident(self) -> dict[int, Optional[PageUse]]:
-        """The resident spans of each arena: see measure_residency."""
+        """How many bytes of each arena are resident, and swapped; None: not known. See measure_residency."""
         by_arena: dict[int, Optional[PageUse]] = {}
         for header in self.headers:
             # what lies past a heap's end is accessible, yet no longer the arena's (shrink_heap)
@@ -269,7 +269,8 @@ class Session:
         _ = self.resident
 
     def resident_in(self, part: Heap) -> Optional[PageUse]:
-        """The resident spans of a heap; unknown if its first page is absent, as that page was written."""
+        """How many bytes of a heap are resident, and swapped; unknown if its first page is absent, as that page was
+        written."""
         if self.residency is None or self.memory.try_word(part.address) is None:
             return None
         return self.residency.count(part.address, part.end)

@@ -18,9 +18,12 @@ from .pointers_to import ImageSearch
 from .unreached import pointers_again
 
 GROUPS = (0, 0, 0, 0, 1, 1, 1, 2, 3, 4)
-"""The group of each rank. A block is shared only with owners of the same group: those of worse groups do not count."""
+"""The group of each rank. A block is shared only with owners of the group that holds it: pointers of owners of worse
+groups do not count, only those of the blocks that they hold (see PASSING). Runtimes, mappings and cookies are a group
+of their own: a word of theirs may be old, or be kept only to be handed back; but a block that they hold is an object
+in use, and its pointers count."""
 PASSING = GROUPS[RANKS.index("local")]
-"""Blocks that only owners of this group or a worse one hold do not make others shared either."""
+"""Pointers of blocks that only owners of this group or a worse one hold do not count either."""
 UNREACHED = "unreached"
 LITTLE = 1000
 """Encoded pointers are searched for only if at least 1/1000 of all bytes seems to be nobody's."""

@@ -186,7 +186,7 @@ class Ref(NamedTuple):
     offset: Optional[int] = None
     """From that block's start."""
     encoding: Optional[str] = None
-    """How it is written, where it is no plain pointer: see encodings.py."""
+    """One of ENCODINGS, where it is no plain pointer."""
     stale: Optional[str] = None
     """Of a register: why it is perhaps old. Of what lies in memory pointer_facts.py asks."""
 

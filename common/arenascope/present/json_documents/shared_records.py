@@ -67,7 +67,6 @@ ALLOCATORS = "Other allocators, and runtimes with a heap of their own"
 SHARE = "How much of what is in memory is glibc's; null where there is no other allocator"
 OWNER_KINDS = (*ROOT_KINDS, "unreached")
 STRENGTHS = ("definite", "possible")
-ENCODINGS = ("tagged", "shifted", "unaligned", "relative")
 WRITTEN = "The way to it as the program would write it, as in owner; null: its debug information tells none"
 MAY_BE = (
     "Of blocks that are known by their size alone: the structs of the program, three at most, that this size and what "

@@ -10,9 +10,10 @@ from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.holders import INNER, Paths
 from ...blocks.graph.pointer_facts import RefDetails, member_of
 from ...blocks.graph.pointers_to import BLOCK, Names, Ref
+from ...engine import ENCODINGS
 from ...sources.target import Span
 from ..json_documents.record import Address, Record, Size
-from ..json_documents.shared_records import ENCODINGS, STRENGTHS, WRITTEN, ArenaOrNone
+from ..json_documents.shared_records import STRENGTHS, WRITTEN, ArenaOrNone
 from ..shared_text.lines_and_tables import Style, count, next_lines, table, with_verb
 from ..shared_text.problem_sentences import sentence
 from .chunk_lines import STATE_WORDS
