@@ -141,7 +141,7 @@ def test_a_stopped_process_stays_stopped(bins):
     os.kill(bins.pid, signal.SIGCONT)
 
 
-MOST_MODULES = {"--version": 40, "arenas": 95, "trim": 98}
+MOST_MODULES = {"--version": 40, "arenas": 88, "trim": 90}
 """How many of our own modules a command may load."""
 
 
