@@ -35,6 +35,8 @@ AT_ONCE = 32 << 20
 FEW_STEPS = 1 << 18
 FEW_THREADS = 8
 NOBODY = -1
+MANGLED = ("_Z", "_R")
+"""How the names of symbols begin that are not as programmers write them."""
 LAST = (1 << 63) - 1
 """No process has memory behind it; a damaged heap may claim it."""
 
@@ -151,7 +153,10 @@ def describe() -> EngineFound:
 
 def is_there() -> bool:
     """Tells whether the engine can be used."""
-    return describe().problem is None
+    try:
+        return _library() is not None
+    except NoEngineError:
+        return False
 
 
 def need_engine() -> None:
@@ -363,6 +368,16 @@ JOINS = ("nobody", "sets")
 Join = Union[Literal["nobody", "sets"], Sequence[int]]
 """Whose a page is on which two owners have something: nobody's, that of both where owners are sets by their bits, or of
 the lowest node that has both below it, where they are nodes of a tree, of each the one above it or NOBODY."""
+
+
+def demangled(name: str) -> str:
+    """Returns the readable name of a symbol of C++ or Rust: of a function with its parameters, and without what it
+    returns. Any other name stays as it is, and all of them without an engine."""
+    if not name.startswith(MANGLED) or not is_there():
+        return name
+    call, given = _Call(), _Given(1)
+    _checked(_library().arenascope_demangled(call.table(bytearray(name.encode())), given.argument))
+    return bytes(given.view("B")).decode()
 
 
 class ListStart(NamedTuple):

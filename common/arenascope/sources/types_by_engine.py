@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Optional, Sequence, get_args
 
 from ..base.errors import ArenascopeError, MemoryReadError
-from ..engine import NOTHING, EngineImage, EngineTypes, TypesAnswer, TypesQuestion
+from ..engine import NOTHING, EngineImage, EngineTypes, TypesAnswer, TypesQuestion, demangled
 from .elf.address_names import NamedSymbol
-from .elf.demangle import demangle
 from .elf.elf_file import INFORMATION, downloads, module_build_id, proven_files
 from .target import MemoryPiece, Region
 from .type_source import (
@@ -292,7 +291,7 @@ def read_field(answer: TypesAnswer) -> StructField:
 
 def plain_name(mangled: str) -> str:
     """Returns a name as programmers write it: "cache::table", "next_id()::last"."""
-    return ABI.sub("", demangle(CLONE.sub("", mangled)))
+    return ABI.sub("", demangled(CLONE.sub("", mangled)))
 
 
 def function_name(mangled: str) -> str:

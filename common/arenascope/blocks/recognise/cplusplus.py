@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple, Optional
 
 from ...base.class_names import named
-from ...sources.elf.demangle import demangle
+from ...engine import demangled
 from .module_memory import LoadedModules
 
 TYPE_INFOS = (
@@ -97,4 +97,4 @@ class Classes:
         if not mangled or not _MANGLED.fullmatch(mangled):
             return None
         # GCC's mark of a class that no other file knows
-        return demangle("_ZTS" + mangled.lstrip(b"*").decode()).partition("typeinfo name for ")[2] or mangled.decode()
+        return demangled("_ZTS" + mangled.lstrip(b"*").decode()).partition("typeinfo name for ")[2] or mangled.decode()

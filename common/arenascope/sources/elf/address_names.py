@@ -33,9 +33,9 @@ class NamedSymbol(NamedTuple):
 
 
 def place_of(mangled: str, offset: int) -> SymbolPlace:
-    from .demangle import demangle  # needed by few commands
+    from ...engine import demangled  # needed by few commands
 
-    return SymbolPlace(demangle(mangled), offset)
+    return SymbolPlace(demangled(mangled), offset)
 
 
 def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
