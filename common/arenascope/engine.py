@@ -1048,6 +1048,14 @@ class EdgeTable(_Owned):
         self._follow("graph_below", call.table(parents), call.table(sizes), CONTROL, given.argument)
         return given.view("Q")
 
+    def costs(self, above: Buffer, kinds: Buffer, sizes: Buffer) -> memoryview:
+        """Returns the bytes of each block with all below it, down to the next block of its kind on each way: `above`
+        has the block above each, or NOBODY, and `kinds` the number of its kind."""
+        call, given = _Call(), _Given(1)
+        tables = [call.table(each) for each in (above, kinds, sizes)]
+        self._follow("graph_costs", *tables, CONTROL, given.argument)
+        return given.view("Q")
+
     def dominators(self, offsets: Buffer, held: Buffer, meter: Meter) -> tuple[memoryview, memoryview]:
         """Of node 0, which leads to one node for each owner, which leads to its blocks, whose nodes come after the
         owners': what can be reached, in the order in which it is met, and of each the place in that order of the last

@@ -176,3 +176,44 @@ pub fn below(graph: &Graph, parents: &[i32], sizes: &[u64], control: &Control) -
     }
     Ok(sums)
 }
+
+/// Of each block its bytes and those of all below it (see `below`), down to the next block of its kind on each way, which
+/// has its own.
+pub fn costs(graph: &Graph, above: &[i32], kinds: &[i32], sizes: &[u64], control: &Control) -> Result<Vec<u64>> {
+    const NONE: u32 = u32::MAX;
+    let count = graph.len();
+    let most = kinds.iter().copied().max().unwrap_or(0);
+    if kinds.len() != count || kinds.iter().any(|kind| *kind < 0) {
+        return Err(Failure::BadInput);
+    }
+    let sums = below(graph, above, sizes, control)?;
+    let mut costs = copied(&sums)?;
+    // the first block below each, the last one of which is above all, and the next block beside each
+    let (mut first, mut beside) = (filled(count + 1, NONE)?, filled(count, NONE)?);
+    for block in (0..count).rev() {
+        let over = usize::try_from(above[block]).unwrap_or(count);
+        beside[block] = std::mem::replace(&mut first[over], block as u32);
+    }
+    // of each kind the nearest block on the way down, and of each block the one of its kind above it
+    let (mut nearest, mut before) = (filled(most as usize + 1, NONE)?, filled(count, NONE)?);
+    let (mut pace, mut at, mut downwards) = (Pace::new(control), first[count], true);
+    while at != NONE {
+        pace.step()?;
+        let block = at as usize;
+        let kind = kinds[block] as usize;
+        if downwards {
+            before[block] = std::mem::replace(&mut nearest[kind], at);
+            if first[block] != NONE {
+                at = first[block];
+                continue;
+            }
+        }
+        nearest[kind] = before[block];
+        if let Some(cost) = costs.get_mut(before[block] as usize) {
+            *cost = cost.saturating_sub(sums[block]);
+        }
+        downwards = beside[block] != NONE;
+        at = if downwards { beside[block] } else { u32::try_from(above[block]).unwrap_or(NONE) };
+    }
+    Ok(costs)
+}

@@ -898,6 +898,22 @@ pub unsafe extern "C" fn arenascope_graph_below(
     })
 }
 
+/// See `holders::costs`: `above` and `kinds` have 32 bits, the others 64.
+#[no_mangle]
+pub unsafe extern "C" fn arenascope_graph_costs(
+    graph: &Graph,
+    above: &Table,
+    kinds: &Table,
+    sizes: &Table,
+    control: &Control,
+    to: &mut Given,
+) -> i32 {
+    guarded(|| {
+        *to = Given::of(holders::costs(graph, above.of(), kinds.of(), sizes.of(), control)?);
+        Ok(())
+    })
+}
+
 /// See `dominators::dominators`: offsets of 64 bits, `held` of 32; nodes and those above them.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_graph_dominators(

@@ -13,9 +13,7 @@ import pytest
 from arenascope.base.progress_meter import Unseen
 from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, Marks, SpanMark
 from arenascope.blocks.graph.edges import Graph, lumps
-from arenascope.blocks.graph.holders import costs_of_each
 from arenascope.blocks.graph.leads import Lead, main_holders
-from arenascope.blocks.graph.returns import by_kind
 from arenascope.engine import ENCODINGS, EdgeTable, EngineImage
 from arenascope.sources.target import MemoryPiece, Span
 
@@ -261,26 +259,9 @@ def test_who_leads_to_a_trifle_is_not_named() -> None:
     assert found.jointly == [([0, 1], 1 << 20), ([0, 2], 96)]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_what_the_blocks_of_a_kind_keep(seed: int) -> None:
-    """Against every block asked by itself what is above it."""
-    rng = random.Random(seed)
-    count, nobody = rng.randrange(1, 60), -1
-    order = rng.sample(range(count), count)
-    above = [nobody] * count
-    for place, block in enumerate(order[1:], 1):
-        above[block] = rng.choice([nobody, *order[max(0, place - 3) : place]])
-    kinds = [rng.randrange(-1, 5) for _ in range(count)]
-    sizes = [rng.randrange(32, 4096, 16) for _ in range(count)]
-    truth: dict[int, int] = {}
-    for block in range(count):
-        on_the_way, at = set(), block
-        while at != nobody:
-            on_the_way.add(kinds[at])
-            at = above[at]
-        for kind in on_the_way:
-            truth[kind] = truth.get(kind, 0) + sizes[block]
-    assert by_kind(above, kinds, sizes) == truth
+def costs_of_each(above: Sequence[int], kinds: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    tables = array("i", above), array("i", kinds), array("Q", sizes)
+    return graph_of([[] for _ in sizes]).table.costs(*tables).tolist()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -301,7 +282,7 @@ def test_what_one_of_a_kind_costs(seed: int) -> None:
                 truth[at] += sizes[block]
             met.add(kinds[at])
             at = above[at]
-    assert costs_of_each(above, kinds, sizes).tolist() == truth
+    assert costs_of_each(above, kinds, sizes) == truth
 
 
 def test_what_one_costs_is_told_of_any_depth() -> None:
@@ -309,4 +290,4 @@ def test_what_one_costs_is_told_of_any_depth() -> None:
     above = range(-1, deep - 1)
     assert set(costs_of_each(above, [7] * deep, [16] * deep)) == {16}
     by_turns = costs_of_each(above, [at % 2 for at in range(deep)], [16] * deep)
-    assert by_turns.tolist() == [32] * (deep - 1) + [16]
+    assert by_turns == [32] * (deep - 1) + [16]

@@ -28,7 +28,7 @@ from .leads import RANKS, Owner
 from .main_holders import ALONE, UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
 from .pointer_strength import is_sure
 from .pointers_to import BLOCK, ImageSearch, Ref, Seed, of_word
-from .returns import above_all, retained, returns
+from .returns import costs_of_each, returns
 from .unreached import doubts
 
 
@@ -82,11 +82,15 @@ class Holders:
         return most_of
 
     def retained(self, live: NamedLiveBlocks) -> Mapping[int, int]:
-        """By the kind's number: what its blocks take with all that they alone lead to; empty where that is not told."""
-        kinds = array("i", [NONE]) * len(self.search.blocks)
+        """Returns by the kind's number the bytes of its blocks with all that they alone lead to."""
+        unknown = len(live.kinds)
+        kinds = array("i", [unknown]) * len(self.search.blocks)
         for number, kind in live.typed():
             kinds[number] = kind
-        return retained(self.search, kinds) or {}
+        sums = [0] * (unknown + 1)
+        for kind, cost in zip(kinds, costs_of_each(self.search, kinds)):
+            sums[kind] += cost
+        return {kind: size for kind, size in enumerate(sums[:unknown]) if size}
 
 
 def kinds_of_all(search: ImageSearch) -> list[Optional[Kind]]:
@@ -251,7 +255,7 @@ def costs_by_type(search: ImageSearch) -> Mapping[int, Sequence[TypeCost]]:
     """By the owners' numbers: what costs most comes first. KeyboardInterrupt."""
     kinds: list[Optional[Kind]] = []
     known: dict[Optional[tuple[str, bool]], int] = {}
-    numbers = array("I")
+    numbers = array("i")
     for each in kinds_of_all(search):
         # one row, however it was known
         number = known.setdefault((each.name, each.certain) if each is not None else None, len(kinds))
@@ -259,7 +263,7 @@ def costs_by_type(search: ImageSearch) -> Mapping[int, Sequence[TypeCost]]:
             kinds.append(each)
         numbers.append(number)
     sizes = search.blocks.sizes
-    costs = costs_of_each(above_all(search), numbers, sizes)
+    costs = costs_of_each(search, numbers)
     whose = find_owners(search).whose
     rows: dict[tuple[int, int], list[int]] = {}
     for block, cost in enumerate(costs):
@@ -283,38 +287,6 @@ def costs_by_type(search: ImageSearch) -> Mapping[int, Sequence[TypeCost]]:
     return {
         owner: sorted(each, key=lambda cost: (-cost.retained_bytes, cost.kind.name)) for owner, each in found.items()
     }
-
-
-def costs_of_each(above: Sequence[int], kinds: Sequence[int], sizes: Sequence[int]) -> array[int]:
-    """Of each block, by the tree of those that alone lead to it. What hangs on a block of its own kind, however far
-    down, is that one's."""
-    count = len(sizes)
-    first, following = array("q", [NOBODY]) * (count + 1), array("q", [NOBODY]) * count
-    for block in range(count - 1, -1, -1):
-        # those that have none above them stand below one more
-        over = above[block] if above[block] != NOBODY else count
-        following[block], first[over] = first[over], block
-    below, costs = array("Q", sizes), array("q", bytes(8 * count))
-    within = array("q", [NOBODY]) * (1 + max(kinds, default=0))
-    """Of each kind the block that is the nearest above."""
-    nearest = array("q", [NOBODY]) * count
-    at, downwards = first[count], True
-    while at != NOBODY:
-        if downwards:
-            nearest[at], within[kinds[at]] = within[kinds[at]], at
-            if first[at] != NOBODY:
-                at = first[at]
-                continue
-        within[kinds[at]] = nearest[at]
-        costs[at] += below[at]
-        if nearest[at] != NOBODY:
-            costs[nearest[at]] -= below[at]
-        over = above[at]
-        if over != NOBODY:
-            below[over] += below[at]
-        downwards = following[at] != NOBODY
-        at = following[at] if downwards else over
-    return costs
 
 
 def find_owner(search: ImageSearch, goal: Goal, refs: Sequence[Ref]) -> Optional[list[Ref]]:

@@ -7,7 +7,7 @@ analysis/pinning_blocks.py asks what of that is more than goes back now.
 from __future__ import annotations
 
 from array import array
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from ...engine import Buffer, Join, chosen, places_of
 from ...session.resident import pages_of
@@ -76,44 +76,16 @@ def pages_of_owners(
     return [*map(OwnerPages, *found)]
 
 
-MOST_MEMBERS = 1 << 20
-"""So many members all sets of kinds may have together: where each block is of another kind it is not told."""
-
-
-def retained(search: ImageSearch, kinds: Sequence[int]) -> Optional[Mapping[int, int]]:
-    """By kind, in bytes; `kinds` has that of each block."""
-    return by_kind(above_all(search), kinds, search.blocks.sizes)
-
-
-def by_kind(above: Sequence[int], kinds: Sequence[int], sizes: Sequence[int]) -> Optional[Mapping[int, int]]:
-    """Of blocks that hang on others of their kind all is counted once, and what hangs on several kinds, one below the
-    other, with each of them."""
-    ways = _Ways()
-    told = array("i", [NOBODY]) * len(sizes)
-    for block in range(len(sizes)):
-        up, at = [], block
-        while at != NOBODY and told[at] == NOBODY:
-            up.append(at)
-            at = above[at]
-        way = told[at] if at != NOBODY else 0
-        for each in reversed(up):
-            told[each] = way = ways.below(way, kinds[each])
-        if ways.members > MOST_MEMBERS:
-            return None
-    sums = [0] * len(ways.sets)
-    for way, size in zip(told, sizes):
-        sums[way] += size
-    kept: dict[int, int] = {}
-    for met, size in zip(ways.sets, sums):
-        for kind in met:
-            kept[kind] = kept.get(kind, 0) + size
-    return kept
+def costs_of_each(search: ImageSearch, kinds: Buffer) -> memoryview:
+    """Returns the bytes of each block with what hangs on it, down to the next one of its kind, which has its own;
+    `kinds` has the number of each block's kind."""
+    return build(search).table.costs(above_all(search), kinds, search.blocks.sizes)
 
 
 def above_all(search: ImageSearch) -> array[int]:
     """Of each block the one that alone leads to it; of what nobody leads to, the first of what hangs together."""
     owners = find_owners(search)
-    above = array("q", owners.above)
+    above = array("i", owners.above)
     nobodys = {each.number for each in owners.holdings if each.owner.kind == UNREACHED}
     if nobodys:
         unreached = places_of(nobodys.pop(), owners.whose)
@@ -121,25 +93,3 @@ def above_all(search: ImageSearch) -> array[int]:
             for each in others:
                 above[each] = head
     return above
-
-
-class _Ways:
-    """The kinds on the ways down to blocks, as sets: few are different."""
-
-    def __init__(self) -> None:
-        self.sets: list[frozenset[int]] = [frozenset()]
-        self.members = 0
-        self._numbers: dict[frozenset[int], int] = {self.sets[0]: 0}
-        self._below: dict[tuple[int, int], int] = {}
-
-    def below(self, way: int, kind: int) -> int:
-        """The number of that set with one more kind."""
-        number = self._below.get((way, kind))
-        if number is None:
-            met = self.sets[way] | {kind}
-            number = self._numbers.setdefault(met, len(self.sets))
-            if number == len(self.sets):
-                self.sets.append(met)
-                self.members += len(met)
-            self._below[way, kind] = number
-        return number
