@@ -67,7 +67,7 @@ def _of_cplusplus(
     # libc++ has counts that are less by one
     libcxx_uses, libcxx_weak = (USER + word).number(word), (USER + 2 * word).number(word)
     is_destroyed_in_libcxx = (libcxx_uses == (1 << 8 * word) - 1) & (libcxx_weak < MOST_COUNT)
-    asked = blocks.where((is_destroyed | is_destroyed_in_libcxx) & table.lies_in(ground.page_spans))
+    asked = blocks.where(table.lies_in(ground.page_spans) & (is_destroyed | is_destroyed_in_libcxx))
     for address, numbers in blocks.grouped(table, asked):
         of = classes.vtable_class(address)
         control = control_block(of.name) if of is not None and not of.top else None
