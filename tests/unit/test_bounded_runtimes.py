@@ -8,12 +8,12 @@ import pytest
 from heap_mixtures import everything
 
 from arenascope.blocks.graph import roots
-from arenascope.blocks.graph.roots import Page, RuntimeForm, Runtimes
+from arenascope.blocks.graph.roots import Page, Root, RuntimeForm, Runtimes
 from arenascope.session.session import Session
 from arenascope.sources.elf.address_names import modules_of
 from arenascope.sources.elf.modules import Modules
 from arenascope.sources.memory import Memory
-from arenascope.sources.target import Region, Span
+from arenascope.sources.target import Region
 
 MOST, SIZE = 1000, 1 << 46
 
@@ -35,5 +35,6 @@ def test_mappings_that_are_said_to_be_large(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(found, "_forms", {"CPython": RuntimeForm(4 << 10, none_is)})
     for start in (SIZE, 2 * SIZE, 3 * SIZE):
         region = Region(start, start + SIZE)
-        assert [*found.parts(region, Span(region.start, region.end))] == [((region.start, region.end), "")]
+        root = Root("mapping", region.start, region.end)
+        assert [*found.parts(region, root)] == [root]
     assert len(asked) == MOST

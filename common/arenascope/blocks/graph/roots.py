@@ -357,14 +357,6 @@ SAID: Mapping[str, Callable[[Session, LoadedModules], Iterable[Span]]] = {"JVM":
 """Runtimes that tell of all their heap in one place."""
 
 
-class MappingPart(NamedTuple):
-    """Of a mapping."""
-
-    span: Span
-    runtime: str
-    """Whose heap it is; "": not known."""
-
-
 class Runtimes:
     """Those of one process."""
 
@@ -377,31 +369,37 @@ class Runtimes:
         if session.memory.pointer_size != 8 or session.memory.byte_order != "little":
             self._forms = {}
         self._said = [
-            MappingPart(span, name) for name, of in SAID.items() if name in present for span in of(session, ground)
+            Root("runtime", *span, path=name)
+            for name, of in SAID.items()
+            if name in present
+            for span in of(session, ground)
         ]
 
-    def parts(self, region: Region, span: Span) -> Iterator[MappingPart]:
-        """Of a part of a mapping, in order."""
+    def parts(self, region: Region, root: Root) -> Iterator[Root]:
+        """Yields a root of a mapping in parts, in order: what runtimes have there, and the rest."""
         said = maker_of(region, self._allocators) if self._allocators else ""
         if said or not (self._forms or self._said) or region.is_file:
-            yield MappingPart(span, said if said in FORMS or said in SAID else "")
+            yield Root("runtime", root.start, root.end, path=said) if said in FORMS or said in SAID else root
             return
-        at = span.start
+        span = Span(root.start, root.end)
         pieces = [
-            MappingPart(each, name) for name, form in self._forms.items() for each in joined(self._of(form, span))
+            Root("runtime", *each, path=name)
+            for name, form in self._forms.items()
+            for each in joined(self._of(form, span))
         ]
-        for each, name in self._said:
-            low, high = max(each.start, span.start), min(each.end, span.end)
+        for each in self._said:
+            low, high = max(each.start, root.start), min(each.end, root.end)
             if low < high:
-                pieces.append(MappingPart(Span(low, high), name))
-        for piece in sorted(pieces):
-            if at <= piece.span.start:
-                if at < piece.span.start:
-                    yield MappingPart(Span(at, piece.span.start), "")
+                pieces.append(each._replace(start=low, end=high))
+        at = root.start
+        for piece in sorted(pieces, key=lambda each: (each.start, each.end, each.path)):
+            if at <= piece.start:
+                if at < piece.start:
+                    yield root._replace(start=at, end=piece.start)
                 yield piece
-                at = piece.span.end
-        if at < span.end:
-            yield MappingPart(Span(at, span.end), "")
+                at = piece.end
+        if at < root.end:
+            yield root._replace(start=at)
 
     def _of(self, form: RuntimeForm, span: Span) -> Iterator[Span]:
         step = form.unit * (1 + (span.end - span.start) // form.unit // MOST_PAGES)
@@ -483,7 +481,7 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
             root = Root(kind, *part, path=region.path) if mark is None else Root(mark.kind or kind, *part, mark.tid)
             # a thread may stand on a stack that its runtime has in its own heap
             if kind == "mapping" and root.kind in ("mapping", "stack"):
-                roots += [_of_part(root, each) for each in runtimes.parts(region, part)]
+                roots += runtimes.parts(region, root)
             else:
                 roots.append(root)
     changed = session.target.image.own_pages(list(_constant_files(session.regions, session.bss_ends)))
@@ -512,11 +510,6 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
         shared=shared,
         popped=stacks.popped,
     )
-
-
-def _of_part(root: Root, part: MappingPart) -> Root:
-    start, end = part.span
-    return Root("runtime", start, end, path=part.runtime) if part.runtime else root._replace(start=start, end=end)
 
 
 def _may_use_epoll(modules: Modules) -> bool:

@@ -336,8 +336,7 @@ class Catalogue:
         """The number of the kind of a block that begins with this word; NONE where that is no vtable. `step`: so far
         from one to the next it has the word, at equal steps; 0: it does not."""
         if first not in self._tables:
-            of = self._classes.of(first)
-            self._tables[first] = Kind(of.name, of.kind, of.module, how=of.how) if of is not None else None
+            self._tables[first] = self._classes.of(first)
         kind = self._tables[first]
         if kind is None:
             return NONE

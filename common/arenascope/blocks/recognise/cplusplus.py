@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple, Optional
 
 from ...base.class_names import named
+from ...base.heap_model import Kind
 from ...engine import demangled
 from .module_memory import LoadedModules
 
@@ -22,15 +23,6 @@ TYPE_INFOS = (
 """The classes that type_infos of classes are of: without bases, with a single one, with several or virtual ones."""
 _VTABLE = "vtable for "
 _MANGLED = re.compile(rb"\*?[A-Za-z0-9_.$]+")
-
-
-class ClassName(NamedTuple):
-    """The class that a vtable is of."""
-
-    name: str
-    module: Optional[str]
-    how: str
-    kind: str = "c++"
 
 
 class VtableClass(NamedTuple):
@@ -51,13 +43,13 @@ class Classes:
         self._word = ground.memory.pointer_size
         self._metas: dict[int, bool] = {}
 
-    def of(self, table: int) -> Optional[ClassName]:
-        """The class of an object that begins with this word; None where it is no whole object's vtable."""
+    def of(self, table: int) -> Optional[Kind]:
+        """Returns the class of an object that begins with this word; None where it is no whole object's vtable."""
         told = self.vtable_class(table)
         if told is None or told.top:
             return None
         of = named(told.name)
-        return ClassName(of.name, self._ground.module_name(table), told.how, of.kind)
+        return Kind(of.name, of.kind, self._ground.module_name(table), how=told.how)
 
     def vtable_class(self, table: int) -> Optional[VtableClass]:
         """None where it is no vtable."""
