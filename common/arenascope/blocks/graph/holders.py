@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_right
 from collections import Counter
 from functools import cached_property
 from itertools import chain
@@ -24,7 +23,7 @@ from ..recognise.all_recognisers import NONE
 from .asked_address import Goal
 from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE, OwnerPages
 from .edges import stale_at
-from .leads import RANKS, Owner
+from .leads import RANKS, Owner, TypedVariables
 from .main_holders import ALONE, UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
 from .pointer_strength import is_sure
 from .pointers_to import BLOCK, ImageSearch, Ref, Seed, of_word
@@ -185,25 +184,14 @@ class Paths:
         return named.types.facts(start.type).size if named is not None else 0
 
     @cached_property
-    def _starts(self) -> tuple[Sequence[int], Sequence[StartVariable]]:
-        """Those that lie in memory, in order, after their addresses."""
-        starts = self._named.starts if self._named is not None else ()
-        placed = {each.address: each for each in starts if each.address is not None}
-        addresses = sorted(placed)
-        return addresses, [placed[each] for each in addresses]
+    def _variables(self) -> TypedVariables:
+        return TypedVariables(self._search, with_locals=True)
 
     def _variable(self, ref: Ref) -> Optional[str]:
-        named = self._named
-        if ref.address is None or named is None:
+        named, start = self._named, self._variables.at(ref.address) if ref.address is not None else None
+        if ref.address is None or named is None or start is None:
             return None
-        addresses, starts = self._starts
-        at = bisect_right(addresses, ref.address) - 1
-        if at < 0:
-            return None
-        address, start = addresses[at], starts[at]
-        if ref.address >= address + self._size(start):
-            return None
-        member = member_at(named.types.facts, start.type, ref.address - address) or ""
+        member = member_at(named.types.facts, start.type, ref.address - (start.address or 0)) or ""
         dot = "." if member and member[0] != "[" else ""
         return f"{start_text(named, start)}{dot}{member}"
 

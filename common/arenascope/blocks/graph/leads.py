@@ -248,12 +248,13 @@ class HoldingLocals:
 
 
 class TypedVariables:
-    """Where the program's own variables lie, with their types."""
+    """The program's variables that lie in memory, by their addresses, with their types."""
 
-    def __init__(self, search: ImageSearch) -> None:
+    def __init__(self, search: ImageSearch, with_locals: bool = False) -> None:
         self._named = declared_in(search)
         starts = self._named.starts if self._named is not None else ()
-        self._all = sorted((each for each in starts if each.frame is None and each.address is not None), key=_place)
+        placed = (each for each in starts if each.address is not None and (with_locals or each.frame is None))
+        self._all = sorted(placed, key=_place)
         self._places = [_place(each) for each in self._all]
 
     def at(self, address: int) -> Optional[StartVariable]:
