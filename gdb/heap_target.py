@@ -236,13 +236,13 @@ class GdbTarget(debugged.DebuggedTarget):
 
         return self.of_each_thread(of)
 
-    def of_each_thread(self, ask: Callable[[gdb.InferiorThread], T], most: Optional[int] = None) -> list[T]:
-        """Calls `ask` with every thread selected, or with the first `most`, then restores the selection."""
+    def of_each_thread(self, ask: Callable[[gdb.InferiorThread], T]) -> list[T]:
+        """Calls `ask` with every thread selected, then restores the selection."""
         selected = gdb.selected_thread()
         frame = gdb.selected_frame() if selected else None
         answers = []
         try:
-            for thread in self.inferior.threads()[:most]:
+            for thread in self.inferior.threads():
                 thread.switch()
                 if self.kind == "core":
                     # at the first read of registers GDB warns of those that it does not know, even into captured output

@@ -19,7 +19,7 @@ from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import declared_blocks
 from .graph.blocks import heap_spans, live_blocks
 from .graph.memory_windows import ImageBytes
-from .named_by_holders import name_by_holders
+from .named_by_holders import HolderPass
 from .recognise.all_recognisers import NONE, BlockKinds, Catalogue
 from .recognise.module_memory import ground_of
 
@@ -118,7 +118,7 @@ def live_kinds(session: Session, only: Optional[int] = None, holders: bool = Tru
         if holders:
             known = declared.put_certain(kinds, live.kinds) if declared is not None else ()
             index = Index(session, catalogue, blocks, kinds, live.kinds)
-            name_by_holders(session, catalogue, blocks.engine, index, known)
+            HolderPass(session, catalogue, blocks.engine, index).run(known)
             if declared is not None:
                 declared.put_rest(kinds, live.kinds)
     except KeyboardInterrupt:

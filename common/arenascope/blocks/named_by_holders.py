@@ -301,9 +301,10 @@ def _flags(kind: Kind) -> int:
 
 
 class HolderPass:
-    """The pass itself: the engine looks into holders, and here their bodies get names."""
+    """Names what is not certain yet: the engine looks into holders, and here their bodies get names."""
 
     def __init__(self, session: Session, catalogue: Catalogue, engine: EngineImage, index: Index) -> None:
+        """`engine` has the image's memory."""
         self._session, self._catalogue, self._engine = session, catalogue, engine
         self._index, self._kinds = index, index.names
         self._word = session.layout.word
@@ -313,6 +314,8 @@ class HolderPass:
         self._objects_of: Counter[int] = Counter()
 
     def run(self, declared: Sequence[Known]) -> None:
+        """Raises KeyboardInterrupt, and what was named until then is. `declared`: holders that have the names of their
+        types already, with the kinds that they had before, in address order."""
         self._look_into_holders(declared)
         for keeper in self._catalogue.keepers:
             for user, kind in name_bodies(self._session, self._engine, self._index, keeper, self._kinds):
@@ -486,12 +489,3 @@ class HolderPass:
         for entry in self._catalogue.entries[len(self._kinds) :]:
             self._kinds.append(entry.kind)
         return number
-
-
-def name_by_holders(
-    session: Session, catalogue: Catalogue, engine: EngineImage, index: Index, declared: Sequence[Known] = ()
-) -> None:
-    """Names what is not certain yet; KeyboardInterrupt, and what was named until then is. `engine` has the image's
-    memory. `declared`: holders that have the names of their types already, with the kinds that they had before, in
-    address order."""
-    HolderPass(session, catalogue, engine, index).run(declared)

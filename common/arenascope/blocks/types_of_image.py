@@ -188,10 +188,12 @@ def types_of(
     """Of all arenas and the blocks served by mmap, or of one arena. After Ctrl-C, of what was met until then:
     what its kinds hold back is not known. `present`: read before the heaps were read for something else. Of all arenas
     it is found once for all commands beside each other."""
-    known = session.block_results.types if only is None and holders else None
+    is_kept = only is None and holders
+    known = session.block_results.types if is_kept else None
     if known is None:
-        known = _types_of(session, only, present, holders)
-        if only is None and holders:
+        present = in_memory(session, only) if present is None else present
+        known = _figures(session, live_kinds(session, only, holders), present)
+        if is_kept:
             session.block_results.types = known
     return known
 
@@ -203,11 +205,6 @@ def types_of_matching(session: Session, only: Optional[int], blocks: bytes) -> T
     first = live.mark(blocks)
     found = _figures(session, live, present)
     return found._replace(rows=[row for row in found.rows if row.index >= first])
-
-
-def _types_of(session: Session, only: Optional[int], present: Optional[InMemory], holders: bool) -> TypeFigures:
-    present = in_memory(session, only) if present is None else present
-    return _figures(session, live_kinds(session, only, holders), present)
 
 
 def _figures(session: Session, live: NamedLiveBlocks, present: InMemory) -> TypeFigures:

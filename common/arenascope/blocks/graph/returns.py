@@ -11,9 +11,8 @@ from typing import NamedTuple, Optional, Sequence
 
 from ...engine import Buffer, Join, chosen, places_of
 from ...session.resident import pages_of
-from ...session.session import Session
 from ...sources.target import Span, joined
-from .blocks import NOBODY, LiveBlocks, OwnerPages
+from .blocks import NOBODY, OwnerPages
 from .edges import build, lumps
 from .main_holders import JOINTLY, UNREACHED, Owners, find_owners
 from .pointers_to import ImageSearch
@@ -52,28 +51,15 @@ def returns(search: ImageSearch, whose: Buffer, owners: int, join: Join = "nobod
         return None
     heaps = sorted(Span(heap.address, heap.end) for parts in session.heaps.values() for heap in parts)
     present = joined(part for heap in heaps for part in residency.resident_ranges(*heap) or ())
-    kept = pages_of_owners(session, blocks, heaps, present, whose, owners, join)
+    rules = (session.target.page_size, session.layout.chunk_struct, session.layout.header)
+    found = blocks.engine.pages(heaps, present, blocks.besides, whose, owners, rules, join)
+    kept = [*map(OwnerPages, *found)]
     for block, pages in zip(session.mmapped, pages_of(session, session.mmapped)):
         number = blocks.find(block.chunk + session.layout.header)
         if number >= 0 and pages is not None and whose[number] != NOBODY:
             before = kept[whose[number]]
             kept[whose[number]] = OwnerPages(before.resident + pages.resident, before.returns + pages.resident)
     return kept
-
-
-def pages_of_owners(
-    session: Session,
-    blocks: LiveBlocks,
-    heaps: Sequence[Span],
-    present: Sequence[Span],
-    whose: Buffer,
-    owners: int,
-    join: Join,
-) -> list[OwnerPages]:
-    """Of heaps alone, of which `present` is in memory."""
-    rules = (session.target.page_size, session.layout.chunk_struct, session.layout.header)
-    found = blocks.engine.pages(heaps, present, blocks.besides, whose, owners, rules, join)
-    return [*map(OwnerPages, *found)]
 
 
 def costs_of_each(search: ImageSearch, kinds: Buffer) -> memoryview:
