@@ -166,8 +166,16 @@ def test_values_are_those_of_all_entries_and_tell_which_left_the_table() -> None
         counters, gone = service.truth.counters, service.truth.count
         values = asked(service.pid, "types", "entry", "--values", "--with-values")["values"]
         where = asked(service.pid, "types", "entry", "--where", "hashed == 0 and refs == 1")["where"]
+        conditions = ("entry: hashed == 0", "entry: hashed == 1")
+        rows = [asked(service.pid, "containers", "--where", each)["containers"] for each in conditions]
     assert values["objects"] + values["guessed_objects"] == counters["listed"] == where["objects"]
     assert where["matching_objects"] == gone
+    # an entry of the table is in the list as well
+    unlisted, hashed_ones = ({row["path"]: row["matching_blocks"] for row in each} for each in rows)
+    assert [path.startswith("names.lru") for path in unlisted] == [True]
+    assert [*unlisted.values()] == [gone]
+    assert [*hashed_ones.values()] == [counters["hashed"]] * 2
+    assert "names.buckets" in hashed_ones
     (hashed,) = [each for each in values["members"] if each["member"] == "hashed"]
     assert {each["value"]: each["objects"] for each in hashed["most_frequent"]} == {"0": gone, "1": counters["hashed"]}
     (split,) = [each for each in values["splits"] if each["member"] == "hashed"]

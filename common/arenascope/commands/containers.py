@@ -73,7 +73,8 @@ class ContainerRecord(Record):
     sample: Address
     """A block of the largest one: what malloc returned; of CPython's the object."""
     matching_blocks: Optional[Size] = None
-    """With --where: how many of the blocks that it holds have an object for which the condition holds."""
+    """With --where: how many blocks that it leads to have an object for which the condition holds. What several
+    containers lead to, if by weak pointers, counts in each, so that it may be more than one of them holds."""
     matching_bytes: Optional[Size] = None
     """With --where: their bytes."""
 
@@ -113,8 +114,8 @@ def containers_command(context: Context) -> Answer:
     libraries' containers there are C's arrays, lists and trees of structs that point to their own type, and hash tables
     of these. A container holds its blocks, and all blocks that the first path found reaches through them; what a
     container inside another one holds is part of what the outer one holds. owner shows the path to one block. With
-    --where it is told how many of the blocks that a container holds have an object for which the condition holds. A
-    live process is copied, and runs on meanwhile.
+    --where it is told how many blocks that a container leads to have an object for which the condition holds: what
+    several containers have counts in each. A live process is copied, and runs on meanwhile.
     """
     asked = asked_where(context)
     matching: Optional[MatchingObjects] = None

@@ -139,5 +139,5 @@ class ContainerRow(NamedTuple):
     is_python: bool = False
     """It was found by CPython's objects: the sample is the object, and no block if it is small."""
     matching_blocks: int = 0
-    """Those of the blocks that match a condition."""
+    """The blocks that match a condition and to which it leads, if not first."""
     matching_bytes: int = 0

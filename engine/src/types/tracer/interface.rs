@@ -8,15 +8,15 @@ use super::containers::LIBRARIES;
 use super::layouts::{Layouts, TypeTable};
 use super::memory::{Malloc, Memory};
 use super::modules::LoadedModules;
-use super::names::{At, BlockName, Proof};
+use super::names::{At, BlockName, Proof, NONE as NO_NAME};
 use super::objects::Objects;
 use super::reading::{contents, nature, Contents, Nature};
 use super::rows::{rows, Elements, Known};
 use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use super::trace::{Named, Start, Tracer};
 use super::values::{
-    matching, values, Asked as MatchingAsked, Comparison, Condition, Key, Measured, Member, MemberForm, Operand,
-    Question, Step, Tally, Use, Uses, Value,
+    matching, values, ways_to, Asked as MatchingAsked, Comparison, Condition, Key, Measured, Member, MemberForm,
+    Operand, Question, Step, Tally, Use, Uses, Value, Ways,
 };
 use super::waste::waste;
 use crate::failure::{copied, push, with_room, Control, Failure, Result};
@@ -336,8 +336,8 @@ pub unsafe extern "C" fn arenascope_traced_steps(
 }
 
 /// Containers by the way to them: each its path, type, form, links, containers, elements (how many, in the largest, buckets
-/// or NONE, longest chain or NONE), blocks and bytes held, those of them that match, where a block of the largest begins,
-/// whether it is certain, its elements' struct (see `Row`). `matching`: a byte for each block, 1 for those that match; or
+/// or NONE, longest chain or NONE), blocks and bytes held, those that match to which the path leads, where a block of the
+/// largest begins, whether it is certain, its elements' struct (see `Row`). `matching`: a byte for each block, 1 for those that match; or
 /// none.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_rows(
@@ -349,9 +349,18 @@ pub unsafe extern "C" fn arenascope_traced_rows(
     to: &mut [Given; 2],
 ) -> i32 {
     answered(to, |answer| {
-        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let memory = traced.ground.memory(engine, &modules)?;
-        let found = rows(traced.known(&memory)?, matching.of(), control)?;
+        let matching = matching.of();
+        let found = if matching.is_empty() {
+            let modules = LoadedModules::new(&engine.image, &program.debug.modules);
+            let memory = traced.ground.memory(engine, &modules)?;
+            rows(&traced.known(&memory)?, &[], &Ways::default(), control)?
+        } else {
+            traced.look(engine, program, control, |known, objects| {
+                let those = (0..known.named.name.len()).zip(matching).filter(|(_, is_match)| **is_match == 1);
+                let names = those.map(|(block, _)| known.name(block)).filter(|name| *name != NO_NAME).collect();
+                rows(known, matching, &ways_to(known, objects, &names, control)?, control)
+            })?
+        };
         answer.list(&found, |answer, row| {
             answer.string(&row.path)?;
             answer.string(&row.of)?;

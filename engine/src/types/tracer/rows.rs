@@ -5,7 +5,7 @@
 //! such (chained hash table). Their elements are counted by following the links, as some may have been reached in
 //! another way first.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::claims::{Strength, PAIR};
@@ -13,6 +13,8 @@ use super::layouts::{Layouts, TypeTable};
 use super::memory::Memory;
 use super::names::{BlockName, NameForm, ELEMENT, NOBODY, NONE};
 use super::trace::{Named, Start};
+use super::unlisted::without_link;
+use super::values::Ways;
 use crate::failure::{filled, push, Control, Pace, Result};
 use crate::types::facts::{Form, TypeId};
 
@@ -77,7 +79,7 @@ pub struct Row {
     /// With all that lies below them.
     pub held_blocks: u64,
     pub held_bytes: u64,
-    /// Those of them of which a condition holds, as the caller says.
+    /// Those of which a condition holds, as the caller says, and to which the path leads, if not first.
     pub matching_blocks: u64,
     pub matching_bytes: u64,
     /// Where a block of the largest one begins.
@@ -87,17 +89,13 @@ pub struct Row {
     pub element: Rc<str>,
 }
 
-/// What holds most first. `matching`: a byte for each block, 1 if a condition holds of it; or none.
-pub fn rows(known: Known, matching: &[u8], control: &Control) -> Result<Vec<Row>> {
-    let patterns = Patterns::new(&known, control)?;
+/// What holds most first. `matching`: a byte for each block, 1 if a condition holds of it; or none. `ways`: to blocks of
+/// the names that these have.
+pub fn rows(known: &Known, matching: &[u8], ways: &Ways, control: &Control) -> Result<Vec<Row>> {
+    let patterns = Patterns::new(known, control)?;
     let seen = filled(known.named.name.len().div_ceil(64), 0)?;
-    let mut sums = filled(patterns.all.len(), (0u64, 0u64))?;
-    for ((block, pattern), _) in patterns.of.iter().enumerate().zip(matching).filter(|(_, is_match)| **is_match == 1) {
-        if let Some((blocks, bytes)) = sums.get_mut(*pattern as usize) {
-            (*blocks, *bytes) = (*blocks + 1, *bytes + known.memory.size(block as u32));
-        }
-    }
-    let mut rows = Rows { known, patterns, matching: sums, blocks: HashMap::new(), seen, control, found: Vec::new() };
+    let matching = Matching::new(known, &patterns, matching, ways)?;
+    let mut rows = Rows { known, patterns, matching, blocks: HashMap::new(), seen, control, found: Vec::new() };
     rows.find_blocks()?;
     for pattern in 0..rows.patterns.all.len() as u32 {
         rows.of_libraries(pattern)?;
@@ -444,11 +442,56 @@ impl Known<'_> {
     }
 }
 
+/// The blocks of which a condition holds.
+struct Matching<'a> {
+    /// How many, and their bytes: by the pattern, the name, and the ways to them.
+    sums: HashMap<(u32, u32, u32), (u64, u64)>,
+    /// By the name of a block all ways to such ones.
+    of_name: HashMap<u32, u32>,
+    paths: &'a [String],
+}
+
+impl Matching<'_> {
+    fn new<'a>(known: &Known, patterns: &Patterns, matching: &[u8], ways: &'a Ways) -> Result<Matching<'a>> {
+        let (mut sums, mut of_name) = (HashMap::new(), HashMap::new());
+        for (block, (pattern, is_match)) in patterns.of.iter().zip(matching).enumerate() {
+            let (name, way) = (known.name(block), ways.of.get(block).copied().unwrap_or(0));
+            if way != 0 {
+                of_name.try_reserve(1)?;
+                *of_name.entry(name).or_default() |= way;
+            }
+            if *is_match == 1 {
+                sums.try_reserve(1)?;
+                let (blocks, bytes): &mut (u64, u64) = sums.entry((*pattern, name, way)).or_default();
+                (*blocks, *bytes) = (*blocks + 1, *bytes + known.memory.size(block as u32));
+            }
+        }
+        Ok(Matching { sums, of_name, paths: &ways.paths })
+    }
+
+    /// Those to which a path leads, or one that begins with it; where none does to their kind, those below the patterns.
+    fn at(&self, path: &str, below: &HashSet<u32>) -> (u64, u64) {
+        let path = without_link(path);
+        let leads = |each: &String| {
+            let rest = each.strip_prefix(path);
+            rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+        };
+        let here = (0..).zip(self.paths).filter(|(_, each)| leads(each)).fold(0u32, |here, (at, _)| here | 1 << at);
+        let mut sum = (0, 0);
+        for ((pattern, name, way), (blocks, bytes)) in &self.sums {
+            let is_told = *way != 0 && self.of_name.get(name).is_some_and(|all| all & here != 0);
+            if if is_told { way & here != 0 } else { below.contains(pattern) } {
+                sum = (sum.0 + blocks, sum.1 + bytes);
+            }
+        }
+        sum
+    }
+}
+
 struct Rows<'a> {
-    known: Known<'a>,
+    known: &'a Known<'a>,
     patterns: Patterns,
-    /// Of each pattern the blocks of which a condition holds, and their bytes.
-    matching: Vec<(u64, u64)>,
+    matching: Matching<'a>,
     /// Of those patterns of which the blocks are looked at again.
     blocks: HashMap<u32, Vec<u32>>,
     /// A bit for each block that was met on a walk; none outside of one.
@@ -495,17 +538,18 @@ impl Rows<'_> {
         Ok(self.known.types().facts(of)?.form != Form::Character)
     }
 
-    /// Blocks and bytes, with all that is below, and those of them of which a condition holds.
-    fn held(&self, patterns: &[u32]) -> [(u64, u64); 2] {
-        let (mut held, mut matching, mut waiting) = ((0, 0), (0, 0), patterns.to_vec());
+    /// Blocks and bytes, with all that is below, and those of which a condition holds to which the path leads.
+    fn held(&self, path: &str, patterns: &[u32]) -> [(u64, u64); 2] {
+        let (mut held, mut waiting, mut below) = ((0, 0), patterns.to_vec(), HashSet::new());
         while let Some(each) = waiting.pop() {
             let pattern = self.pattern(each);
-            let (blocks, bytes) = self.matching[each as usize];
             held = (held.0 + pattern.blocks, held.1 + pattern.bytes);
-            matching = (matching.0 + blocks, matching.1 + bytes);
             waiting.extend(&pattern.below);
+            if !self.matching.sums.is_empty() {
+                below.insert(each);
+            }
         }
-        [held, matching]
+        [held, self.matching.at(path, &below)]
     }
 
     /// A row of these patterns, whose elements have the name of the first.
@@ -519,7 +563,7 @@ impl Rows<'_> {
         patterns: &[u32],
         first: u32,
     ) -> Result<Row> {
-        let [(held_blocks, held_bytes), (matching_blocks, matching_bytes)] = self.held(patterns);
+        let [(held_blocks, held_bytes), (matching_blocks, matching_bytes)] = self.held(&path, patterns);
         let largest = patterns.iter().rev().map(|each| self.pattern(*each)).max_by_key(|each| each.largest);
         let certain = patterns.iter().all(|each| self.pattern(*each).level <= Strength::Local as u8);
         let sample = largest.map_or(0, |largest| self.known.memory.start(largest.sample));

@@ -16,8 +16,8 @@ use super::rows::{rows, Elements, Known, Row, RowForm};
 use super::rules::{ConditionRow, RuleRow, Rules, CHARACTERS};
 use super::trace::{Start, Tracer};
 use super::values::{
-    matching, values, Asked, Comparison, Condition, Key, Measured, Member, MemberForm, Operand, Question, Step, Tally,
-    Use, Uses, Value, MATCHES, NO_OBJECT, OTHER, UNKNOWN,
+    matching, values, ways_to, Asked, Comparison, Condition, Key, Measured, Member, MemberForm, Operand, Question,
+    Step, Tally, Use, Uses, Value, Ways, MATCHES, NO_OBJECT, OTHER, UNKNOWN,
 };
 use super::waste::{waste, Reason, Waste};
 use crate::failure::{Control, Failure, Result};
@@ -232,7 +232,7 @@ impl Program {
             let (layouts, names) = (&tracer.objects.layouts, &tracer.objects.names);
             let (names, steps) = (&names.names, &names.steps.all);
             let known = Known { memory, layouts, named: &tracer.named, names, steps, starts: &self.starts };
-            rows(known, &[], &Control::default()).unwrap()
+            rows(&known, &[], &Ways::default(), &Control::default()).unwrap()
         })
     }
 }
@@ -1035,6 +1035,35 @@ fn a_member_tells_by_which_paths_objects_are_reached() {
             .collect();
         let expected = [(Key::Number(1), 180, 180, vec!["all"]), (Key::Number(0), 20, 20, vec!["all", "open"])];
         assert_eq!((split.member, &told[..]), (0, &expected[..]));
+    });
+}
+
+#[test]
+fn what_matches_is_in_each_container_that_has_it() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let item = types.structure("item", 40, &[("next", 0, program.int), ("closed", 8, program.int)]);
+    types.set(item, &[("next", 0, types.to(item)), ("closed", 8, program.int), ("number", 16, program.long)]);
+    let items: Vec<u64> = (0..200).map(|each| program.malloc(40, &[0, u64::from(each >= 20), each])).collect();
+    for pair in items.windows(2) {
+        program.heap.put(pair[0], &[pair[1]]);
+    }
+    let some = program.malloc(8 * 20, &items[..20]);
+    program.variable("all", types.to(item), &[items[0]]);
+    program.variable("open", types.to(types.to(item)), &[some]);
+    program.known(|known, objects, number| {
+        let control = Control::default();
+        let ways = ways_to(known, objects, &HashSet::from([number("item")]), &control).unwrap();
+        for (chosen, of_all, of_open) in [(&items[..20], 20, 20), (&items[20..], 180, 0), (&items[10..30], 20, 10)] {
+            let is_chosen = |block: usize| chosen.contains(&known.memory.start(block as u32));
+            let matching: Vec<u8> = (0..known.named.name.len()).map(|block| u8::from(is_chosen(block))).collect();
+            let found = rows(known, &matching, &ways, &control).unwrap();
+            let told = |path: &str| {
+                let row = found.iter().find(|row| row.path.starts_with(path)).expect("a row");
+                (row.matching_blocks, row.matching_bytes)
+            };
+            assert_eq!((told("all"), told("open")), ((of_all, of_all * 48), (of_open, of_open * 48)));
+        }
     });
 }
 

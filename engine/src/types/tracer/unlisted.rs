@@ -333,9 +333,12 @@ pub(super) fn text_of(known: &Known, patterns: &Patterns, classes: &[Class], lis
     let class = &classes[list.class as usize];
     let pattern = &patterns.all[class.pattern as usize];
     let path = format!("{}{}", pattern.text, known.step(pattern, &class.step, None)?);
-    // a ring begins and ends in a struct of links
-    let whole = [".next", ".prev", "[]"].iter().find_map(|end| path.strip_suffix(end)).map(str::to_owned);
-    Ok(whole.unwrap_or(path))
+    Ok(without_link(&path).to_owned())
+}
+
+/// A ring begins and ends in a struct of links.
+pub(super) fn without_link(path: &str) -> &str {
+    [".next", ".prev", "[]"].iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path)
 }
 
 fn of_type(

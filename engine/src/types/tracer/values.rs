@@ -818,7 +818,7 @@ fn split(
     if parts.is_empty() {
         return Ok(());
     }
-    let (paths, ways) = paths_to(known, objects, &question.uses, control)?;
+    let Ways { paths, of: ways } = ways_to(known, objects, &question.uses.keys().copied().collect(), control)?;
     if paths.len() < 2 {
         return Ok(());
     }
@@ -860,7 +860,14 @@ fn split(
 }
 
 /// The paths that lead to objects, and of each block those that lead to it, a bit for each.
-fn paths_to(known: &Known, objects: &mut Objects, uses: &Uses, control: &Control) -> Result<(Vec<String>, Vec<u32>)> {
+#[derive(Default)]
+pub struct Ways {
+    pub paths: Vec<String>,
+    pub of: Vec<u32>,
+}
+
+/// To blocks with these names.
+pub fn ways_to(known: &Known, objects: &mut Objects, names: &HashSet<u32>, control: &Control) -> Result<Ways> {
     let patterns = Patterns::new(known, control)?;
     let mut paths: Vec<String> = Vec::new();
     let mut ways = filled(known.named.name.len(), 0u32)?;
@@ -876,7 +883,7 @@ fn paths_to(known: &Known, objects: &mut Objects, uses: &Uses, control: &Control
         Ok(Some(at as u32))
     };
     let is_object = |name: &u32| known.names.get(*name as usize).is_some_and(|name| name.form == NameForm::Object);
-    let wanted: HashSet<u32> = uses.keys().copied().filter(is_object).collect();
+    let wanted: HashSet<u32> = names.iter().copied().filter(is_object).collect();
     let pointers = pointers(known, &patterns, objects, Some(&wanted), control)?;
     for edges in pointers.by_type()? {
         let listed = lists_of(&pointers.classes, edges, control)?;
@@ -896,7 +903,7 @@ fn paths_to(known: &Known, objects: &mut Objects, uses: &Uses, control: &Control
     for (block, way) in ways.iter_mut().enumerate() {
         pace.step()?;
         let name = known.name(block);
-        if *way != 0 || !uses.contains_key(&name) {
+        if *way != 0 || !names.contains(&name) {
             continue;
         }
         let Some(known_path) = of_pattern.get_mut(patterns.of[block] as usize) else { continue };
@@ -906,5 +913,5 @@ fn paths_to(known: &Known, objects: &mut Objects, uses: &Uses, control: &Control
         };
         *way = path.map_or(0, |number| 1 << number);
     }
-    Ok((paths, ways))
+    Ok(Ways { paths, of: ways })
 }
