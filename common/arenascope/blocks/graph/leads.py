@@ -265,7 +265,8 @@ class TypedVariables:
         return self._all[number] if address < self._places[number] + size else None
 
     def member(self, address: int) -> str:
-        """Of a variable that is a struct, or an array of such: ".log", "[].log"; "": it is none."""
+        """Returns the member at an address of a variable that is a struct, or an array of structs: ".log", "[].log";
+        "": there is none."""
         found = self.at(address)
         if found is None or self._named is None:
             return ""
@@ -275,7 +276,8 @@ class TypedVariables:
         return "" if not member.strip("[]") else member if member[0] == "[" else f".{member}"
 
     def is_cookie(self, block: int, address: int) -> bool:
-        """Whether it is a `void *`, kept to be handed back, where types lead to the block from another variable."""
+        """Tells whether a `void *` lies there, kept to be handed back, and types lead to the block from another
+        variable."""
         named, found = self._named, self.at(address)
         if found is None or named is None:
             return False
@@ -283,7 +285,7 @@ class TypedVariables:
         return is_void and self.leads_to(block) not in (None, found)
 
     def leads_to(self, block: int) -> Optional[StartVariable]:
-        """The one from which types lead to a block that is certain to be of its type."""
+        """Returns the variable from which types lead to a block, if the block is certain to be of its type."""
         named = self._named
         start = start_of(named, block) if named is not None and named.is_certain(block) else None
         return start if start is not None and start.frame is None else None

@@ -19,7 +19,7 @@ from .pointers_to import ImageSearch
 
 
 class HeldPages(NamedTuple):
-    """Who holds what, and what would leave memory with it."""
+    """What owners hold, and what would leave memory with it."""
 
     owners: Owners
     kept: Optional[Sequence[OwnerPages]]
@@ -27,7 +27,7 @@ class HeldPages(NamedTuple):
 
 
 def owned(search: ImageSearch) -> HeldPages:
-    """Computed once for all who ask."""
+    """Returns what owners hold, which is computed once."""
     if search.owned is None:
         search.owned = _owned(search)
     return search.owned
@@ -44,7 +44,8 @@ def _owned(search: ImageSearch) -> HeldPages:
 
 
 def returns(search: ImageSearch, whose: Buffer, owners: int, join: Join = "nobody") -> Optional[list[OwnerPages]]:
-    """By the owners' numbers; None where it is not known what is in memory."""
+    """Returns the memory of each owner, by its number: `whose` has the owner of each block. None where it is not known
+    what is in memory."""
     session, blocks = search.session, search.blocks
     residency = session.residency
     if residency is None or not session.started:
@@ -69,7 +70,7 @@ def costs_of_each(search: ImageSearch, kinds: Buffer) -> memoryview:
 
 
 def above_all(search: ImageSearch) -> array[int]:
-    """Of each block the one that alone leads to it; of what nobody leads to, the first of what hangs together."""
+    """Returns the block that alone leads to each block; for what nobody leads to, the first block of its group."""
     owners = find_owners(search)
     above = array("i", owners.above)
     nobodys = {each.number for each in owners.holdings if each.owner.kind == UNREACHED}

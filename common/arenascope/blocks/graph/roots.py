@@ -215,7 +215,7 @@ HEADER = 16
 
 
 class Page(NamedTuple):
-    """What may be one of a runtime's."""
+    """A page that may be a runtime's."""
 
     start: int
     words: Sequence[int]
@@ -224,7 +224,7 @@ class Page(NamedTuple):
 
 
 Size = Callable[[Memory, Page], int]
-"""How many bytes from a page's start are the runtime's; 0: it does not look like one."""
+"""Returns how many bytes from a page's start are the runtime's; 0: it does not look like a page of it."""
 
 
 def _of_python(memory: Memory, page: Page) -> int:
@@ -283,7 +283,7 @@ def _words(memory: Memory, address: int) -> Sequence[int]:
 
 
 class RuntimeForm(NamedTuple):
-    """Of a runtime's heap."""
+    """What a runtime's heap looks like."""
 
     unit: int
     """Its pages begin at multiples of it."""
@@ -358,7 +358,7 @@ SAID: Mapping[str, Callable[[Session, LoadedModules], Iterable[Span]]] = {"JVM":
 
 
 class Runtimes:
-    """Those of one process."""
+    """The heaps of the runtimes in one process."""
 
     def __init__(self, session: Session, ground: LoadedModules) -> None:
         self._memory = session.memory
@@ -560,7 +560,7 @@ def _may_hold(region: Region) -> bool:
 
 
 def _is_known(session: Session, region: Region) -> bool:
-    """Whether what is not in this image was never in the process's memory either."""
+    """Tells whether what is not in this image was never in the process's memory either."""
     residency = session.any_residency
     return residency is not None and residency.count(region.start, region.end) is not None
 

@@ -52,7 +52,7 @@ class Classes:
         return Kind(of.name, of.kind, self._ground.module_name(table), how=told.how)
 
     def vtable_class(self, table: int) -> Optional[VtableClass]:
-        """None where it is no vtable."""
+        """Returns what the vtable with this address says; None where it is no vtable."""
         if table % self._word:
             return None
         before = self._ground.words(table - 2 * self._word, 3)
@@ -77,7 +77,7 @@ class Classes:
         return self._name(words[1])
 
     def _is_meta(self, table: int) -> bool:
-        """Whether that is the vtable of a class that describes classes."""
+        """Tells whether that is the vtable of a class that describes classes."""
         if table not in self._metas:
             meta = self._ground.word(table - self._word) if table and not table % self._word else None
             words = self._ground.words(meta, 2) if meta else None
