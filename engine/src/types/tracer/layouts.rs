@@ -197,6 +197,12 @@ impl FlatType {
         self.slots.iter().any(|slot| slot.target == Some(self.of))
     }
 
+    /// Whether it has nothing but such pointers, as a list's head in C.
+    pub fn is_only_links(&self, word: u64) -> bool {
+        let links = self.slots.iter().filter(|slot| slot.target == Some(self.of)).count() as u64;
+        links > 0 && links * word == self.size
+    }
+
     pub fn parts(&self) -> usize {
         self.slots.len() + self.containers.len() + self.unions.len() + self.repeats.len()
     }

@@ -679,6 +679,10 @@ impl<'a> Objects<'a> {
 
     /// Whether the elements beyond the first have pointers that are right, and none has one that is wrong.
     pub fn is_array(&mut self, layout: &FlatType, place: u64, count: u64, counted: bool) -> Result<bool> {
+        if layout.is_only_links(self.memory.word_size()) {
+            // what has such a link in front has pointers behind it that lead anywhere
+            return Ok(self.are_heads(layout, place, count).is_some_and(|linked| counted || linked > PROOFS));
+        }
         match self.right_elements(layout, place, count, Proof::Typed)? {
             None => return Ok(false),
             Some(typed) if typed >= PROOFS => return Ok(true),
@@ -697,6 +701,23 @@ impl<'a> Objects<'a> {
             return Ok(true);
         }
         Ok(counted && self.right_elements(layout, place, count, Proof::Links)?.is_some_and(|right| right > 0))
+    }
+
+    /// How many elements of an array have links, where each of these leads to one that has a link back.
+    fn are_heads(&self, layout: &FlatType, place: u64, count: u64) -> Option<u64> {
+        let link = |element: u64, slot: &Slot| self.memory.word(element.wrapping_add(slot.offset));
+        let mut linked = 0;
+        for number in 0..count.min(FEW_ELEMENTS) {
+            let element = place.wrapping_add(number.wrapping_mul(layout.size));
+            for slot in &layout.slots {
+                let to = link(element, slot)?;
+                if to != 0 && !layout.slots.iter().any(|back| link(to, back) == Some(element)) {
+                    return None;
+                }
+                linked += u64::from(to != 0 && slot.offset == layout.slots[0].offset);
+            }
+        }
+        Some(linked)
     }
 
     /// In how many elements beyond the first a pointer is right; None where one is wrong.

@@ -24,6 +24,8 @@ const MOST: usize = 1 << 14;
 const FEW: usize = 1 << 14;
 /// So many pointers and nodes in each other are followed to the struct that they lead to.
 const DEEPEST: u32 = 8;
+/// Of so many nodes in one row it is looked at whether what their links lead to leads back.
+const FEW_NODES: usize = 1 << 8;
 /// Words of an array that are read at once.
 const PIECE: usize = 1 << 9;
 /// Behind the step to a hash table's buckets.
@@ -161,13 +163,21 @@ pub(super) struct Pattern {
     /// The elements of the largest container, and a block of it.
     largest: u64,
     sample: u32,
-    /// Of the weakest claim.
-    pub level: u8,
+    /// Of the weakest claim; None: no block has just that name.
+    level: Option<u8>,
+    /// Likewise of blocks that are larger than their type.
+    level_of_tails: Option<u8>,
     /// By which members the same struct is reached from itself, and how often.
     again: Vec<(u32, u64)>,
     /// One struct leads to several.
     forks: bool,
     below: Vec<u32>,
+}
+
+impl Pattern {
+    pub fn is_certain(&self) -> bool {
+        self.level.or(self.level_of_tails).map_or(true, |level| level <= Strength::Local as u8)
+    }
 }
 
 pub(super) struct Patterns {
@@ -252,9 +262,8 @@ impl Patterns {
         let pattern = &mut self.all[number as usize];
         pattern.blocks += 1;
         pattern.bytes += known.memory.size(block as u32);
-        if named.name[block] == name {
-            pattern.level = pattern.level.max(named.level[block]);
-        }
+        let level = if named.name[block] == name { &mut pattern.level } else { &mut pattern.level_of_tails };
+        *level = Some(level.map_or(named.level[block], |known| known.max(named.level[block])));
         pattern.elements += elements;
         if is_element {
             pattern.begun += u64::from(named.number[block] == 0);
@@ -331,7 +340,8 @@ impl Patterns {
             begun,
             largest,
             sample: 0,
-            level: 0,
+            level: None,
+            level_of_tails: None,
             again,
             forks: false,
             below,
@@ -565,7 +575,7 @@ impl Rows<'_> {
     ) -> Result<Row> {
         let [(held_blocks, held_bytes), (matching_blocks, matching_bytes)] = self.held(&path, patterns);
         let largest = patterns.iter().rev().map(|each| self.pattern(*each)).max_by_key(|each| each.largest);
-        let certain = patterns.iter().all(|each| self.pattern(*each).level <= Strength::Local as u8);
+        let certain = patterns.iter().all(|each| self.pattern(*each).is_certain());
         let sample = largest.map_or(0, |largest| self.known.memory.start(largest.sample));
         let element = self.known.structure(self.pattern(first).name)?;
         let links = BTreeSet::new();
@@ -758,49 +768,113 @@ impl Rows<'_> {
         let is_link = |block: &u32| holder(block).is_some_and(|holder| self.patterns.of[holder] == only);
         let is_head = |block: &&u32| seen[**block as usize / 64] >> (**block % 64) & 1 == 1;
         let is_index = self.blocks[&only].iter().filter(is_head).any(is_link);
-        unmark(&mut self.seen, heads);
+        unmark(&mut self.seen, &heads);
         Ok((!is_index).then_some(only))
     }
 
-    /// Lists and trees. A list may be reached by its first and its last node.
+    /// Lists and trees.
     fn linked(&mut self, above: u32, chained: Option<u32>) -> Result<()> {
         let is_linked = |each: &u32| chained != Some(*each) && self.edge(*each).container.is_none();
         let mut of: Vec<u32> = self.pattern(above).below.iter().copied().filter(is_linked).collect();
         of.sort_by_key(|each| self.pattern(*each).name);
         while let Some(name) = of.first().map(|each| self.pattern(*each).name) {
             let end = of.partition_point(|each| self.pattern(*each).name <= name);
-            let every: Vec<u32> = of.drain(..end).collect();
-            let main = every.iter().rev().copied().max_by_key(|each| self.pattern(*each).blocks).unwrap_or(0);
-            if every.iter().all(|each| self.pattern(*each).again.is_empty()) {
-                continue;
+            let mut left: Vec<u32> = of.drain(..end).collect();
+            while !left.iter().all(|each| self.pattern(*each).again.is_empty()) {
+                left = self.linked_by_one(above, left)?;
             }
-            let forks = every.iter().any(|each| self.pattern(*each).forks);
-            let number = every.iter().map(|each| self.pattern(*each).blocks).sum();
-            let mut counted = Elements { number, ..Elements::default() };
-            if forks {
-                let main = self.pattern(main);
-                counted.largest = if main.begun == 1 { counted.number } else { main.largest };
-            } else {
-                let mut heads = Vec::new();
-                for block in self.blocks.get(&main).into_iter().flatten() {
-                    let holder = usize::try_from(self.known.named.parent[*block as usize]).ok();
-                    if holder.map_or(true, |holder| self.patterns.of[holder] != main) {
-                        push(&mut heads, self.known.memory.start(*block))?;
-                    }
-                }
-                let link = self.links_by_use(main).into_iter().next();
-                let walk = self.walk(main, link.as_ref(), &[heads])?;
-                (counted.number, counted.largest) = (counted.number.max(walk.elements), walk.longest);
-            }
-            let (path, begun) = (self.pattern(main).text.clone(), self.pattern(main).begun);
-            let text = self.known.names[name as usize].text.clone();
-            let form = if forks { RowForm::Tree } else { RowForm::List };
-            let row = self.row(path, text, form, begun, counted, &every, main)?;
-            let row = Row { links: self.links(&every), ..row };
-            let row = if self.pattern(above).name == NONE { in_variable(row) } else { row };
-            push(&mut self.found, row)?;
         }
         Ok(())
+    }
+
+    /// The list or the tree to which most of these patterns' blocks belong; what is left of them.
+    fn linked_by_one(&mut self, above: u32, every: Vec<u32>) -> Result<Vec<u32>> {
+        let main = every.iter().rev().copied().max_by_key(|each| self.pattern(*each).blocks).unwrap_or(0);
+        let mut links = self.links_by_use(main);
+        for link in every.iter().flat_map(|each| self.links_by_use(*each)) {
+            if !links.contains(&link) {
+                push(&mut links, link)?;
+            }
+        }
+        let forks = every.iter().any(|each| self.pattern(*each).forks) && !self.leads_back(main, &links)?;
+        let (mut own, mut others, mut walks) = (every, Vec::new(), Vec::new());
+        if !forks {
+            let mut heads = Vec::new();
+            for block in self.blocks.get(&main).into_iter().flatten() {
+                let holder = usize::try_from(self.known.named.parent[*block as usize]).ok();
+                if holder.map_or(true, |holder| self.patterns.of[holder] != main) {
+                    push(&mut heads, self.known.memory.start(*block))?;
+                }
+            }
+            // from a node in the middle there are two ways
+            let ways = if self.pattern(main).forks { links.len() } else { 1 };
+            for link in links.iter().map(Some).chain([None]).take(ways) {
+                push(&mut walks, self.walk(main, link, std::slice::from_ref(&heads))?)?;
+            }
+            // a list may be reached by its first and its last node
+            let nodes = walks.iter().flat_map(|walk| &walk.met);
+            let met: BTreeSet<u32> = nodes.map(|block| self.patterns.of[*block as usize]).collect();
+            let text = |each: u32| &*self.edge(each).text;
+            let ends: BTreeSet<&str> = links.iter().map(|link| split_member(link).1).collect();
+            let head = split_member(text(main)).0;
+            let is_end = |each: u32| {
+                let (before, member) = split_member(text(each));
+                before == head && [member, split_member(text(main)).1].iter().all(|member| ends.contains(member))
+            };
+            (own, others) = own.into_iter().partition(|each| *each == main || met.contains(each) || is_end(*each));
+        }
+        let number = own.iter().map(|each| self.pattern(*each).blocks).sum();
+        let mut counted = Elements { number, ..Elements::default() };
+        let pattern = self.pattern(main);
+        for walk in &walks {
+            counted.number = counted.number.max(walk.elements);
+            counted.largest = counted.largest.max(walk.longest);
+        }
+        if walks.len() != 1 {
+            counted.largest = if pattern.begun == 1 { counted.number } else { counted.largest.max(pattern.largest) };
+        }
+        let (path, begun) = (pattern.text.clone(), pattern.begun);
+        let text = self.known.names[pattern.name as usize].text.clone();
+        let form = if forks { RowForm::Tree } else { RowForm::List };
+        let row = self.row(path, text, form, begun, counted, &own, main)?;
+        let row = Row { links: self.links(&own), ..row };
+        let row = if self.pattern(above).name == NONE { in_variable(row) } else { row };
+        push(&mut self.found, row)?;
+        Ok(others)
+    }
+
+    /// Whether structs of one pattern have two links, and what one leads to has the other one back: a list, not a tree.
+    fn leads_back(&self, number: u32, links: &[Rc<str>]) -> Result<bool> {
+        let [one, other] = links else { return Ok(false) };
+        let (Some(one), Some(other)) = (self.link(number, one)?, self.link(number, other)?) else { return Ok(false) };
+        let memory = self.known.memory;
+        let mut right = 0;
+        for block in self.blocks.get(&number).into_iter().flatten().take(FEW_NODES) {
+            let start = memory.start(*block);
+            for (there, back) in [(one, other), (other, one)] {
+                let value = memory.word(start.wrapping_add(there)).unwrap_or(0);
+                let Some((next, _)) = memory.before(value) else { continue };
+                if self.patterns.of[next as usize] != number || next == *block {
+                    continue;
+                }
+                // the link may lead to the member that has the next link
+                let value = memory.word(memory.start(next).wrapping_add(back)).unwrap_or(0);
+                if memory.before(value).map(|(block, _)| block) != Some(*block) {
+                    return Ok(false);
+                }
+                right += 1;
+            }
+        }
+        Ok(right > 0)
+    }
+
+    /// Where structs of one pattern have that member, if it is a pointer of their own.
+    fn link(&self, number: u32, link: &Rc<str>) -> Result<Option<u64>> {
+        let name = self.pattern(number).name;
+        let Some(of) = self.known.names[name as usize].of else { return Ok(None) };
+        let layout = self.known.layouts.of(of)?;
+        let found = layout.slots.iter().find(|slot| slot.step == *link).map(|slot| slot.offset);
+        Ok(found)
     }
 
     /// The members by which structs of one pattern lead to each other, the one that most do by first.
@@ -812,15 +886,12 @@ impl Rows<'_> {
 
     /// Follows a member by which structs of one pattern chain, from the heads that each container has.
     fn walk(&mut self, number: u32, link: Option<&Rc<str>>, containers: &[Vec<u64>]) -> Result<Walk> {
-        let (pattern, known) = (self.pattern(number), &self.known);
-        let name = pattern.name;
-        let layout = match known.names[name as usize].of {
-            Some(of) => Some(known.layouts.of(of)?),
+        // none: it is none of the struct's own pointers
+        let offset = match link {
+            Some(link) => self.link(number, link)?,
             None => None,
         };
-        // none: it is none of the struct's own pointers
-        let offset =
-            layout.and_then(|layout| layout.slots.iter().find(|slot| link == Some(&slot.step)).map(|slot| slot.offset));
+        let (name, known) = (self.pattern(number).name, &self.known);
         let mut walk = Walk::default();
         let (seen, mut met, mut pace) = (&mut self.seen, Vec::new(), Pace::new(self.control));
         for heads in containers {
@@ -849,8 +920,8 @@ impl Rows<'_> {
             }
             walk.largest = walk.largest.max(walk.elements - begun);
         }
-        unmark(seen, met);
-        Ok(walk)
+        unmark(seen, &met);
+        Ok(Walk { met, ..walk })
     }
 }
 
@@ -860,6 +931,13 @@ struct Walk {
     elements: u64,
     longest: u64,
     largest: u64,
+    /// The blocks.
+    met: Vec<u32>,
+}
+
+/// A step's last member, and what is in front of it.
+fn split_member(step: &str) -> (&str, &str) {
+    step.rsplit_once('.').unwrap_or((step, ""))
 }
 
 /// Whether a block was not marked before.
@@ -873,9 +951,9 @@ fn mark(seen: &mut [u64], block: u32, marked: &mut Vec<u32>) -> Result<bool> {
     Ok(true)
 }
 
-fn unmark(seen: &mut [u64], marked: Vec<u32>) {
+fn unmark(seen: &mut [u64], marked: &[u32]) {
     for block in marked {
-        seen[block as usize / 64] = 0;
+        seen[*block as usize / 64] = 0;
     }
 }
 

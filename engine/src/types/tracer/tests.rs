@@ -868,6 +868,72 @@ fn lists_and_trees_are_counted_by_their_links() {
 }
 
 #[test]
+fn lists_of_one_type_in_one_struct_are_told_apart() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = node(&types, "node", 40);
+    let pool = types.structure("pool", 24, &[("idle", 0, types.to(node)), ("busy", 8, types.to(node))]);
+    let lists = [5, 3].map(|length| (0..length).fold(0, |last, _| program.malloc(40, &[last])));
+    let block = program.malloc(24, &lists);
+    program.variable("pool", types.to(pool), &[block]);
+    let rows = program.rows();
+    let expected = [("pool->idle", 5), ("pool->busy", 3)];
+    assert_eq!(rows.iter().map(|row| (&*row.path, row.elements.number)).collect::<Vec<_>>(), expected);
+    assert!(rows.iter().all(|row| (row.containers, row.elements.largest) == (1, row.elements.number)));
+}
+
+#[test]
+fn the_ends_of_a_list_are_one_list() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = node(&types, "node", 40);
+    let queue = types.structure("queue", 24, &[("first", 0, types.to(node)), ("last", 8, types.to(node))]);
+    let last = program.malloc(40, &[]);
+    let first = (0..4).fold(last, |next, _| program.malloc(40, &[next]));
+    let block = program.malloc(24, &[first, last]);
+    program.variable("queue", types.to(queue), &[block]);
+    let rows = program.rows();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(shown(&rows[0]), ("queue->first", RowForm::List, vec!["next"], 1, counted(5, 5)));
+}
+
+#[test]
+fn a_list_with_links_back_is_no_tree() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = types.structure("node", 40, &[]);
+    types.set(node, &[("next", 0, types.to(node)), ("back", 8, types.to(node))]);
+    let nodes: Vec<u64> = (0..7).map(|_| program.malloc(40, &[])).collect();
+    for pair in nodes.windows(2) {
+        program.heap.put(pair[0], &[pair[1]]);
+        program.heap.put(pair[1] + 8, &[pair[0]]);
+    }
+    program.variable("current", types.to(node), &[nodes[3]]);
+    let rows = program.rows();
+    assert_eq!(shown(&rows[0]), ("current", RowForm::List, vec!["back", "next"], 1, counted(7, 7)));
+}
+
+#[test]
+fn a_list_of_what_is_larger_than_its_type_is_not_certain() {
+    for size in [24, 100] {
+        let mut program = Program::new();
+        let types = program.types.clone();
+        let node = node(&types, "node", 24);
+        let only = program.malloc(24, &[]);
+        let first = (0..4).fold(0, |next, _| program.malloc(size, &[next]));
+        program.variable("list", types.to(node), &[first]);
+        program.variable("other", types.to(node), &[only]);
+        let found = program.trace();
+        assert_eq!(
+            (found.text(first), found.sure(only)),
+            (["node and a tail", "node"][usize::from(size == 24)], "node")
+        );
+        let rows = program.rows();
+        assert_eq!((&*rows[0].path, rows[0].certain), ("list", size == 24));
+    }
+}
+
+#[test]
 fn arrays_that_lead_to_chains_are_hash_tables() {
     let mut program = Program::new();
     let types = program.types.clone();
@@ -1211,6 +1277,60 @@ fn one_that_another_extends_by_no_more_than_the_chunk_has_is_not_certain() {
     program.variable("more", types.to(more), &[other]);
     let found = program.trace();
     assert_eq!((found.text(block), found.is_certain(block), found.sure(other)), ("base and a tail", false, "more"));
+}
+
+#[test]
+fn ways_into_objects_of_several_types_are_told_apart() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let item = types.structure("item", 16, &[("a", 0, program.long), ("b", 8, program.long)]);
+    let full: Vec<u64> = (1..=800).collect();
+    for (name, member) in [("one", "rows"), ("two", "columns")] {
+        let fields = [(member, 0, types.to(item)), ("len", 8, program.long), ("cap", 16, program.long)];
+        let table = types.structure(name, 24, &fields);
+        types.change(table, |facts| facts.language = Language::C);
+        let several = types.structure(&format!("several {name}"), 24 * 40, &[(name, 0, types.array(table, Some(40)))]);
+        let items = [0; 2].map(|_| program.malloc(16 * 400, &full));
+        let block = program.malloc(24, &[items[0], 10, 400]);
+        program.variable(name, types.to(table), &[block]);
+        let block = program.malloc(24 * 40, &[items[1], 20, 400]);
+        program.variable(&format!("all_{name}"), types.to(several), &[block]);
+    }
+    let rows = program.waste();
+    let mut paths: Vec<&str> = rows.iter().map(|row| &*row.path).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["all_one->one[].rows", "all_two->two[].columns", "one->rows", "two->columns"]);
+}
+
+#[test]
+fn only_heads_of_lists_are_an_array_of_them() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let head = types.structure("head", 16, &[]);
+    types.set(head, &[("next", 0, types.to(head)), ("prev", 8, types.to(head))]);
+    // what begins with a link, and has pointers behind it
+    let rules = [0; 3].map(|_| {
+        let more: Vec<u64> = (0..6).map(|_| program.malloc(16, &[])).collect();
+        let rule = program.malloc(80, &[]);
+        program.heap.put(rule + 32, &more);
+        rule
+    });
+    for (at, rule) in rules.iter().enumerate() {
+        let (next, prev) = (*rules.get(at + 1).unwrap_or(&DATA), if at > 0 { rules[at - 1] } else { DATA });
+        program.heap.put(*rule, &[next, prev]);
+    }
+    program.variable("rules", head, &[rules[0], rules[2]]);
+    // a list in each, the first ones empty
+    let table = program.malloc(16 * 5, &[]);
+    for at in 0..5 {
+        let place = table + 16 * at;
+        let entry = if at < 2 { place } else { program.malloc(16, &[place, place]) };
+        program.heap.put(place, &[entry, entry]);
+    }
+    program.variable("table", types.to(head), &[table]);
+    let found = program.trace();
+    assert!(rules.iter().all(|rule| !found.is_certain(*rule)), "{}", found.text(rules[0]));
+    assert_eq!(found.sure(table), "head[]");
 }
 
 #[test]

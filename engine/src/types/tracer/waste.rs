@@ -184,8 +184,8 @@ struct Look {
 /// Texts of steps within blocks, by numbers; 0 is "".
 struct Steps {
     all: Vec<Rc<str>>,
-    /// By the text before, and the container behind it.
-    numbers: HashMap<(u32, u32), u32>,
+    /// By the text before, the type that has what is behind it, and the number of that in the type.
+    numbers: HashMap<(u32, TypeId, u32), u32>,
 }
 
 impl Default for Steps {
@@ -196,32 +196,34 @@ impl Default for Steps {
 
 const NO_STEP: u32 = 0;
 /// In place of a container's number: its elements, and their keys; from there downwards arrays that lie in an object, and
-/// those that the program counts.
+/// those that the program counts. A container's is another one in each type.
 const ELEMENTS: u32 = u32::MAX;
 const KEYS: u32 = ELEMENTS - 1;
 const REPEATED: u32 = KEYS - 1;
 const COUNTED: u32 = 1 << 31;
 const ELEMENT_STEP: u32 = 1;
+/// Of what has the same number in all types.
+const ANY_TYPE: TypeId = 0;
 
 impl Steps {
     /// `part`: of an element, as its claim has it.
     fn element(&mut self, container: u32, part: &str) -> Result<u32> {
-        let element = self.behind(container, ELEMENTS, "[]")?;
+        let element = self.behind(container, ANY_TYPE, ELEMENTS, "[]")?;
         if part == KEY {
-            self.behind(element, KEYS, KEY)
+            self.behind(element, ANY_TYPE, KEYS, KEY)
         } else {
             Ok(element)
         }
     }
 
-    fn behind(&mut self, before: u32, number: u32, text: &str) -> Result<u32> {
-        if let Some(known) = self.numbers.get(&(before, number)) {
+    fn behind(&mut self, before: u32, of: TypeId, number: u32, text: &str) -> Result<u32> {
+        if let Some(known) = self.numbers.get(&(before, of, number)) {
             return Ok(*known);
         }
         self.numbers.try_reserve(1)?;
         let (made, text) = (self.all.len() as u32, format!("{}{text}", self.all[before as usize]));
         push(&mut self.all, text.into())?;
-        self.numbers.insert((before, number), made);
+        self.numbers.insert((before, of, number), made);
         Ok(made)
     }
 }
@@ -404,7 +406,7 @@ impl Visit<'_> {
         let arrays = self.counted(layout.of)?;
         for (each, number) in arrays.iter().zip(0..) {
             if let Some(room) = each.room(self.known.memory, place) {
-                let step = self.steps.behind(at.step, COUNTED - number, &each.step)?;
+                let step = self.steps.behind(at.step, layout.of, COUNTED - number, &each.step)?;
                 let name = self.array_name(&room)?;
                 self.note(&room, At { step, ..at }, &name)?;
             }
@@ -415,8 +417,8 @@ impl Visit<'_> {
             }
             let begin = place.wrapping_add(repeat.offset);
             // what the layout says of one element holds for all of them
-            let step =
-                self.steps.behind(at.step, REPEATED.saturating_sub(repeat.offset.min(1 << 30) as u32), &repeat.step)?;
+            let number = REPEATED.saturating_sub(repeat.offset.min(1 << 30) as u32);
+            let step = self.steps.behind(at.step, layout.of, number, &repeat.step)?;
             let size = repeat.layout.size.max(1);
             let room = layout.size.saturating_sub(repeat.offset) / size;
             for number in 0..self.known.memory.most(begin, size, repeat.count.min(room)) {
@@ -435,7 +437,7 @@ impl Visit<'_> {
 
     fn container(&mut self, each: &Embedded, place: u64, at: At, deep: u32) -> Result<()> {
         let memory = self.known.memory;
-        let step = self.steps.behind(at.step, each.number, &each.step)?;
+        let step = self.steps.behind(at.step, ANY_TYPE, each.number, &each.step)?;
         self.note_tiny(each, place, At { step, ..at })?;
         if let Some(room) = each.container.room(memory, place)? {
             self.note(&room, At { step, ..at }, &each.name)?;
@@ -725,7 +727,7 @@ impl Visit<'_> {
             reason,
             path: format!("{}{step}", pattern.text),
             of: place.name.clone(),
-            certain: pattern.level <= Strength::Local as u8,
+            certain: pattern.is_certain(),
             total: place.total,
             sum,
             resident: self.present.map(|_| sum.resident),
@@ -758,7 +760,7 @@ impl Visit<'_> {
             reason: if is_captured(&of) { Reason::Captured } else { Reason::Duplicates },
             path: pattern.text.clone(),
             of,
-            certain: pattern.level <= Strength::Local as u8,
+            certain: pattern.is_certain(),
             total: copies.blocks,
             sum: copies.sum,
             resident: self.present.map(|_| copies.sum.resident),
