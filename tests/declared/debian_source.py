@@ -33,14 +33,23 @@ def downloaded(package: str, to: Path) -> Path:
     (folder / "lists" / "partial").mkdir(parents=True)
     own = {"SourceList": "/dev/null", "SourceParts": folder}
     options = [f"-oDir::Etc::{key}={value}" for key, value in own.items()] + [f"-oDir::State::Lists={folder}/lists"]
-    for words in (["update"], ["source", "--download-only", package]):
-        done = subprocess.run(["apt-get", *options, "-qq", *words], cwd=folder, capture_output=True, text=True)
+    done = apt("apt-get", *options, "-qq", "update", folder=folder)
+    told = apt("apt-cache", *options, "showsrc", package, folder=folder).stdout
+    # not every mirror has the newest one of what it lists
+    for version in ["", *(f"={each}" for each in re.findall(r"^Version: (\S+)$", told, re.MULTILINE))]:
+        done = apt("apt-get", *options, "-qq", "source", "--download-only", f"{package}{version}", folder=folder)
+        if not done.returncode:
+            break
     found = sorted(each for each in folder.glob(f"{package}_*.orig.tar.*") if each.suffix != ".asc")
     if done.returncode or not found:
         reason = next((line for line in done.stderr.splitlines() if line.startswith("E:")), "no archive came")
         shutil.rmtree(folder)
         pytest.skip(f"apt has no source of {package} here: {reason}")
     return found[0]
+
+
+def apt(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True)
 
 
 def unpack(archive: Path, to: Path) -> None:
