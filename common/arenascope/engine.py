@@ -340,11 +340,11 @@ def places_of(value: int, values: Buffer) -> memoryview:
     return given.view("I")
 
 
-def chosen(whose: Buffer, lead: Buffer, by_owner: Buffer, by_lead: Buffer) -> memoryview:
-    """A number for each block, all of 32 bits: by its owner, where `lead` says that this one alone leads to it, or by
-    what `lead` says. See Ownership."""
+def chosen(whose: Buffer, sharing: Buffer, by_owner: Buffer, by_sharing: Buffer) -> memoryview:
+    """A number for each block, all of 32 bits: by its owner, where `sharing` says that this one alone leads to it,
+    or by what `sharing` says. See Ownership."""
     call, given = _Call(), _Given(1)
-    tables = [call.table(each) for each in (whose, lead, by_owner, by_lead)]
+    tables = [call.table(each) for each in (whose, sharing, by_owner, by_sharing)]
     _checked(_library().arenascope_chosen(*tables, given.argument))
     return given.view("i")
 
@@ -1076,7 +1076,7 @@ class EdgeTable(_Owned):
         self._follow("graph_ownership", *tables, CONTROL, given.argument)
         steps, others = given.view("B", 24, at=4), given.view("I", at=5)
         rows = [
-            OwnerRow(
+            OwnedSums(
                 numbers[0],
                 numbers[1],
                 numbers[2],
@@ -1097,7 +1097,7 @@ class EdgeTable(_Owned):
         return Ownership(given.view("i"), given.view("i", at=1), given.view("B", at=2), rows, jointly)
 
 
-class OwnerRow(NamedTuple):
+class OwnedSums(NamedTuple):
     """What an owner is the main holder of."""
 
     blocks: int
@@ -1121,12 +1121,14 @@ class Ownership(NamedTuple):
     """Who holds what."""
 
     whose: memoryview
-    """Of each block: its owner's number, or that of the last row: nobody leads to it."""
+    """Of each block: its owner's number; the number of all owners, which is the last row's, where nobody leads to it.
+    (What hold() answers has NOBODY there.)"""
     above: Sequence[int]
     """The block that alone leads to it, or NOBODY."""
-    lead: memoryview
-    """0: several lead to it; 1: its owner alone; from 2 on: the first, second … group of joint owners."""
-    rows: Sequence[OwnerRow]
+    sharing: memoryview
+    """Who leads to each block: several (0), its owner alone (1), or from 2 on the first, second … group of joint
+    owners."""
+    rows: Sequence[OwnedSums]
     jointly: Sequence[tuple[Sequence[int], int]]
     """Groups of owners that lead to most together, and the bytes that nobody else leads to; the largest first."""
 

@@ -22,7 +22,8 @@ pub struct Lead {
     pub parent: i32,
 }
 
-/// What is known of each block: the owner, another owner who does as well, the block before it on the way, the rank.
+/// What is known of each block: the owner (NOBODY: nothing leads there; `Ownership::whose` has the number of all owners
+/// for that), another owner who does as well, the block before it on the way, the rank.
 pub struct Held<'a> {
     pub whose: &'a mut [i32],
     pub parents: &'a mut [i32],

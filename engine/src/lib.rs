@@ -555,23 +555,23 @@ pub unsafe extern "C" fn arenascope_equal(values: &Table, bytes: u32, value: u64
 }
 
 /// A number of 32 bits for each block: by its owner, where this alone leads to it, or by who does. `whose`, `by_owner`
-/// and `by_lead` have 32 bits, `lead` bytes: see `ownership`.
+/// and `by_sharing` have 32 bits, `sharing` bytes: see `ownership`.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_chosen(
     whose: &Table,
-    lead: &Table,
+    sharing: &Table,
     by_owner: &Table,
-    by_lead: &Table,
+    by_sharing: &Table,
     to: &mut Given,
 ) -> i32 {
     guarded(|| {
-        let (whose, lead) = (whose.of::<i32>(), lead.of::<u8>());
-        let (by_owner, by_lead) = (by_owner.of::<i32>(), by_lead.of::<i32>());
+        let (whose, sharing) = (whose.of::<i32>(), sharing.of::<u8>());
+        let (by_owner, by_sharing) = (by_owner.of::<i32>(), by_sharing.of::<i32>());
         let mut chosen = failure::with_room(whose.len())?;
-        for (owner, lead) in whose.iter().zip(lead) {
-            let number = match *lead {
+        for (owner, sharing) in whose.iter().zip(sharing) {
+            let number = match *sharing {
                 ownership::ALONE => by_owner.get(*owner as usize),
-                lead => by_lead.get(usize::from(lead)),
+                sharing => by_sharing.get(usize::from(sharing)),
             };
             chosen.push(*number.ok_or(Failure::BadInput)?);
         }
@@ -951,7 +951,7 @@ pub unsafe extern "C" fn arenascope_graph_ownership(
         *to = [
             Given::of(found.whose),
             Given::of(found.above),
-            Given::of(found.lead),
+            Given::of(found.sharing),
             Given::of(found.rows),
             Given::of(found.steps),
             Given::of(found.others),

@@ -10,8 +10,8 @@ use crate::holders::NOBODY;
 const NONE: u32 = u32::MAX;
 /// Of so many owners a shared block learns: of more than that it is not known who all are.
 const MOST: usize = 8;
-/// Who leads to less than such a part of what some lead to is not named.
-const TRIFLE: u64 = 100;
+/// Who leads to less than 1/100 of what some lead to is not named.
+const ONE_IN_NAMED: u64 = 100;
 /// Who leads to so many of NEARLY parts of what another holds is as good a holder.
 const AS_GOOD: u64 = 9;
 const NEARLY: u64 = 10;
@@ -74,7 +74,7 @@ pub struct Ownership {
     /// it, or NOBODY; who leads to it.
     pub whose: Vec<i32>,
     pub above: Vec<i32>,
-    pub lead: Vec<u8>,
+    pub sharing: Vec<u8>,
     pub rows: Vec<Row>,
     pub steps: Vec<Step>,
     pub others: Vec<u32>,
@@ -128,7 +128,7 @@ impl Shared {
                 *sizes.entry(*owner).or_default() += self.sizes[place];
             }
         }
-        let least = sum / TRIFLE;
+        let least = sum / ONE_IN_NAMED;
         let mut owners: Vec<(u64, u32)> =
             sizes.iter().filter(|(_, size)| **size >= least).map(|(owner, size)| (*size, *owner)).collect();
         owners.sort_unstable_by_key(|(size, owner)| (u64::MAX - size, *owner));
@@ -217,17 +217,17 @@ impl<'a> Tree<'a> {
         }
         // of each node the owner, or behind all owners the shared block, that it hangs on
         let nodes = self.nodes.len();
-        let mut top = filled(nodes, NONE)?;
+        let mut hangs_on = filled(nodes, NONE)?;
         for at in 1..nodes {
             let over = self.above[at] as usize;
-            top[at] = match self.block(at) {
-                _ if over > 0 => top[over],
+            hangs_on[at] = match self.block(at) {
+                _ if over > 0 => hangs_on[over],
                 Some(block) => owners as u32 + place[block],
                 None => self.nodes[at] - 1,
             };
         }
         let leads = |at: usize| {
-            let own = top[at];
+            let own = hangs_on[at];
             let edges = self.block(at).map_or(&[][..], |block| self.graph.of(block));
             edges
                 .iter()
@@ -337,7 +337,7 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32], con
     let mut found = Ownership {
         whose: filled(count, owners as i32)?,
         above: filled(count, NOBODY)?,
-        lead: filled(count, ALONE)?,
+        sharing: filled(count, ALONE)?,
         rows: filled(owners + 1, Row::default())?,
         ..Ownership::default()
     };
@@ -352,8 +352,8 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32], con
         let over = tree.above[at] as usize;
         let Some(block) = tree.block(at) else { continue };
         if over > 0 {
-            (found.whose[block], found.lead[block]) = match tree.block(over) {
-                Some(over) => (found.whose[over], found.lead[over]),
+            (found.whose[block], found.sharing[block]) = match tree.block(over) {
+                Some(over) => (found.whose[over], found.sharing[over]),
                 None => (tree.nodes[over] as i32 - 1, ALONE),
             };
             found.above[block] = tree.block(over).map_or(NOBODY, |over| over as i32);
@@ -364,7 +364,7 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32], con
             let group = groups.iter().position(|(group, _)| Some(group) == owners.as_ref());
             push(&mut mine[whose[block] as usize], place as u32)?;
             found.whose[block] = whose[block];
-            found.lead[block] = group.map_or(SEVERAL, |group| JOINTLY + group as u8);
+            found.sharing[block] = group.map_or(SEVERAL, |group| JOINTLY + group as u8);
         }
         place += 1;
     }
@@ -379,9 +379,9 @@ pub fn ownership(mut tree: Tree, sizes: &[u64], whose: &[i32], ties: &[i32], con
     }
     for (owner, places) in mine.iter().enumerate() {
         let below = if own[owner] == NONE { NONE } else { tree.largest[own[owner] as usize] };
-        let tops = places.iter().map(|place| shared_at[*place as usize]);
+        let several = places.iter().map(|place| shared_at[*place as usize]);
         let mut first = NONE;
-        for at in std::iter::once(below).filter(|below| *below != NONE).chain(tops) {
+        for at in std::iter::once(below).filter(|below| *below != NONE).chain(several) {
             if first == NONE || tree.bytes[at as usize] > tree.bytes[first as usize] {
                 first = at;
             }

@@ -22,7 +22,7 @@ def advised(scraps: int, files: int) -> set[str]:
     """For a process of six arenas that has so much stranded in one of them, and so many bytes of files."""
     empty = dict.fromkeys(ArenaResident._fields, 0)
     arenas = [ArenaResident(**{**empty, "arena": index}) for index in range(ARENAS)]
-    arenas[1] = arenas[1]._replace(total=scraps, scraps=scraps)
+    arenas[1] = arenas[1]._replace(total=scraps, stranded=scraps)
     parts = {"scraps": scraps, "files": files}
     picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, arenas, ())
     # that the arenas have threads is all that is asked of their usage
@@ -69,7 +69,7 @@ def test_a_limit_of_arenas_is_said_to_be_no_help_where_it_is_none() -> None:
     """A limit is set, and most of what is free lies between live blocks all the same."""
     for between, told in ((30 * MIB, True), (2 * MIB, False)):
         empty = dict.fromkeys(ArenaResident._fields, 0)
-        arena = ArenaResident(**{**empty, "total": 30 * MIB, "returnable": between, "scraps": 30 * MIB - between})
+        arena = ArenaResident(**{**empty, "total": 30 * MIB, "returnable": between, "stranded": 30 * MIB - between})
         parts = {"returnable": between, "scraps": 30 * MIB - between}
         picture = ResidentPicture(parts, RESIDENT, 30 * MIB, None, None, [arena], ())
         params = Params(

@@ -11,7 +11,7 @@ from typing import Sequence
 import pytest
 
 from arenascope.base.progress_meter import Unseen
-from arenascope.blocks.graph.blocks import DEEP, FLAGS, INSIDE, Marks, SpanMark
+from arenascope.blocks.graph.blocks import DEEP, EDGE_SHIFT, INSIDE, Marks, SpanMark
 from arenascope.blocks.graph.edges import Graph, lumps
 from arenascope.blocks.graph.leads import Lead, main_holders
 from arenascope.engine import ENCODINGS, EdgeTable, EngineImage
@@ -42,7 +42,7 @@ def test_every_pointer_to_a_block(spread: int, word: int) -> None:
         at = bisect_right(starts, value) - 1
         if at >= 0 and value <= ends[at]:
             past = value - starts[at]
-            truth.append((AT + index * word, value, at << FLAGS | (past > 0) * INSIDE | (past > 32) * DEEP, 0))
+            truth.append((AT + index * word, value, at << EDGE_SHIFT | (past > 0) * INSIDE | (past > 32) * DEEP, 0))
     assert found == truth
 
 
@@ -118,7 +118,7 @@ def test_dominators_are_what_deletion_shows(seed: int) -> None:
         count = rng.randrange(1, 24)
         of = [[rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))] for _ in range(count)]
         held = [[rng.randrange(count) for _ in range(rng.randrange(4))] for _ in range(rng.randrange(4))]
-        graph = graph_of([[to << FLAGS | rng.randrange(2) for to in each] for each in of])
+        graph = graph_of([[to << EDGE_SHIFT | rng.randrange(2) for to in each] for each in of])
         first = 1 + len(held)
         lists = [[*range(1, first)], *([to + first for to in each] for each in (*held, *of))]
         offsets = array("Q", itertools.accumulate(map(len, held), initial=0))
@@ -130,7 +130,9 @@ def test_dominators_are_what_deletion_shows(seed: int) -> None:
 def test_what_hangs_on_some_blocks(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randrange(1, 24)
-    edges = [[rng.randrange(count) << FLAGS | rng.randrange(2) for _ in range(rng.randrange(4))] for _ in range(count)]
+    edges = [
+        [rng.randrange(count) << EDGE_SHIFT | rng.randrange(2) for _ in range(rng.randrange(4))] for _ in range(count)
+    ]
     graph, first = graph_of(edges), rng.sample(range(count), rng.randrange(count))
     for starts_only in (False, True):
         met, todo = set[int](), [*first]
@@ -138,13 +140,13 @@ def test_what_hangs_on_some_blocks(seed: int) -> None:
             block = todo.pop()
             if block not in met:
                 met.add(block)
-                todo += [each >> FLAGS for each in edges[block] if not (starts_only and each & INSIDE)]
+                todo += [each >> EDGE_SHIFT for each in edges[block] if not (starts_only and each & INSIDE)]
         marks, parents = bytearray(count), array("i", [-1]) * count
         found = graph.mark(first, marks, 2, starts_only, parents)
         assert {*found} == met == {block for block, mark in enumerate(marks) if mark == 2}
         assert len(found) == len(met)
         for block in met:
-            assert block in first or any(each >> FLAGS == block for each in edges[parents[block]])
+            assert block in first or any(each >> EDGE_SHIFT == block for each in edges[parents[block]])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -152,7 +154,9 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
     rng = random.Random(seed)
     every, count = 40, rng.randrange(1, 30)
     nodes = array("I", sorted(rng.sample(range(every), count)))
-    edges = [[rng.randrange(every) << FLAGS | rng.randrange(2) for _ in range(rng.randrange(3))] for _ in range(every)]
+    edges = [
+        [rng.randrange(every) << EDGE_SHIFT | rng.randrange(2) for _ in range(rng.randrange(3))] for _ in range(every)
+    ]
     for starts_only in (False, True):
         found = lumps(graph_of(edges), nodes, starts_only)
         assert sorted(found.blocks()) == [*nodes]
@@ -161,21 +165,21 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
         assert [*found.heads] == sorted(found.heads)
         # nothing leads to a head but what it leads to itself: a cycle
         for head in found.heads:
-            leads = {node for node in nodes for edge in edges[node] if edge >> FLAGS == head}
+            leads = {node for node in nodes for edge in edges[node] if edge >> EDGE_SHIFT == head}
             if starts_only:
-                leads = {node for node in nodes if head << FLAGS in edges[node]}
+                leads = {node for node in nodes if head << EDGE_SHIFT in edges[node]}
             assert leads - {head} <= others.get(head, set())
         # and something leads to each of the others
         for below in others.values():
-            assert all(any(edge >> FLAGS == each for node in nodes for edge in edges[node]) for each in below)
+            assert all(any(edge >> EDGE_SHIFT == each for node in nodes for edge in edges[node]) for each in below)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_way_round_a_cycle_is_the_shortest(seed: int) -> None:
     rng = random.Random(seed)
     count = 40
-    edges = [[rng.randrange(count) << FLAGS for _ in range(rng.randrange(3))] for _ in range(count)]
-    leads = [{edge >> FLAGS for edge in each} - {node} for node, each in enumerate(edges)]
+    edges = [[rng.randrange(count) << EDGE_SHIFT for _ in range(rng.randrange(3))] for _ in range(count)]
+    leads = [{edge >> EDGE_SHIFT for edge in each} - {node} for node, each in enumerate(edges)]
 
     def steps(node: int) -> dict[int, int]:
         """How far what it leads to is away."""
@@ -196,7 +200,7 @@ def test_the_way_round_a_cycle_is_the_shortest(seed: int) -> None:
 
 def test_a_long_way_round_is_told_in_part() -> None:
     count = 1000
-    ring = [[(node + 1) % count << FLAGS] for node in range(count)]
+    ring = [[(node + 1) % count << EDGE_SHIFT] for node in range(count)]
     (way,) = lumps(graph_of(ring), array("I", range(count))).ways_round()
     assert [*way] == [*range(64)]
 
@@ -217,8 +221,8 @@ def test_who_holds_what_alone_and_with_others() -> None:
         of = [[rng.randrange(count) for _ in range(rng.choice((0, 1, 1, 2, 3)))] for _ in range(count)]
         held = [[rng.randrange(count) for _ in range(rng.randrange(3))] for _ in range(rng.choice((2, 3, 6, 12)))]
         sizes = array("Q", [rng.randrange(32, 512, 16) for _ in range(count)])
-        graph = graph_of([[to << FLAGS for to in each] for each in of])
-        leads = [Lead(0, owner, block << FLAGS) for owner, each in enumerate(held) for block in each]
+        graph = graph_of([[to << EDGE_SHIFT for to in each] for each in of])
+        leads = [Lead(0, owner, block << EDGE_SHIFT) for owner, each in enumerate(held) for block in each]
         main = main_holders(graph, leads)
         offsets = array("Q", itertools.accumulate(map(len, held), initial=0))
         blocks = array("I", itertools.chain.from_iterable(held))
@@ -232,9 +236,9 @@ def test_who_holds_what_alone_and_with_others() -> None:
         for block, owners in enumerate(leading):
             assert found.whose[block] in (owners or {nobody})
             if len(owners) == 1:
-                assert found.lead[block] == 1
+                assert found.sharing[block] == 1
             elif owners:
-                assert found.lead[block] == (2 + groups.index(owners) if owners in groups else 0) or len(owners) >= 8
+                assert found.sharing[block] == (2 + groups.index(owners) if owners in groups else 0) or len(owners) >= 8
                 met += 1
         for owner, row in enumerate(found.rows):
             mine = [block for block in range(count) if found.whose[block] == owner]

@@ -153,7 +153,7 @@ def _pieces(painted: str) -> list[str]:
 def test_whole_pages_after_the_chunks_own_fields(chunk: Chunk, expected: list[Chunk]) -> None:
     found = plan(arena_of(binned=[(HEAP + chunk[0], chunk[1])]))
     assert found.madvise == [(HEAP + low, size) for low, size in expected]
-    assert found.subpage_bytes == chunk[1] - sum(size for _, size in expected)
+    assert found.stranded_bytes == chunk[1] - sum(size for _, size in expected)
 
 
 def test_64_kib_pages() -> None:
@@ -268,7 +268,7 @@ def test_why_it_stays() -> None:
 
 def test_why_it_stays_where_not_all_is_known() -> None:
     thread = plan(arena_of(top=(HEAP, 0x5010), main=False), brk=0, tcache=0x500)
-    unknown = Trim(thread._replace(tcache_bytes=None, subpage_bytes=None), Residents(None, None, None))
+    unknown = Trim(thread._replace(tcache_bytes=None, stranded_bytes=None), Residents(None, None, None))
     assert why(unknown, Trim(thread, NOTHING)) == {
         "tops-untouched": {"bytes": 2 * 0x4000, "resident_bytes": None},
         "cached-by-threads": {"bytes": None},

@@ -136,7 +136,7 @@ def arena_max_bound(facts: Facts, arenas: int) -> int:
 def _stranded_outside(facts: Facts, arenas: int) -> int:
     """Returns the free bytes in pages shared with blocks in use, in the arenas that the limit would remove. Fewer
     arenas may or may not save them: one snapshot cannot tell."""
-    threads = sorted((each.scraps for each in facts.picture.arenas if each.arena), reverse=True)
+    threads = sorted((each.stranded for each in facts.picture.arenas if each.arena), reverse=True)
     return sum(threads[max(0, arenas - 1) :])
 
 

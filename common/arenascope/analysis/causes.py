@@ -206,7 +206,7 @@ def find_causes(facts: Facts) -> list[Statement]:
         *_thresholds(facts),
         *_middle(facts),
         *_orphans(facts),
-        *_scraps(facts),
+        *_stranded(facts),
         *_caches(facts),
         *_huge_pages(facts),
         *_others(facts),
@@ -267,7 +267,7 @@ def _orphans(facts: Facts) -> Iterator[Cause]:
         yield Cause(Statement("arenas-outlived-threads", figures), free)
 
 
-def _scraps(facts: Facts) -> Iterator[Cause]:
+def _stranded(facts: Facts) -> Iterator[Cause]:
     size = facts.part("scraps")
     if facts.matters(size):
         figures, names = stranded_by(facts.strander)

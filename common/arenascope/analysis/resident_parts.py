@@ -58,7 +58,7 @@ class ArenaResident(NamedTuple):
     """The end of the main arena's top."""
     top: int
     """The rest of the top."""
-    scraps: int
+    stranded: int
     """Free bytes in pages that blocks in use share."""
     large: int
     """Free chunks of at least mmap's default threshold, which would have kept a block of that size out of the arena."""
@@ -102,7 +102,7 @@ def arena_resident(
         returnable=returnable,
         top_end=covered([plan.brk_range] if plan.brk_range else [], resident),
         top=top,
-        scraps=unused - returnable - top,
+        stranded=unused - returnable - top,
         large=covered(large, resident),
         single=covered(single, resident),
     )
@@ -125,7 +125,8 @@ PARTS = (
     "other",
     "kernel",
 )
-"""The parts in display order; present/screens/report_lines.py has their labels."""
+"""The parts in display order; present/screens/report_lines.py has their labels. In JSON what is stranded is called
+scraps."""
 RESIDENT, ANONYMOUS, SPACE = "resident", "anonymous", "address-space"
 """What the parts measure: all resident memory; resident anonymous memory (a core with holes in place of absent pages);
 or mapped anonymous memory, resident or not (a core without holes)."""
@@ -226,7 +227,7 @@ def picture(
         "returnable": sum(each.returnable for each in arenas),
         "thread_tops": sum(each.top for each in arenas if each.arena),
         "main_top": sum(each.top for each in arenas if not each.arena),
-        "scraps": sum(each.scraps for each in arenas),
+        "scraps": sum(each.stranded for each in arenas),
         "unread": unread,
         **dict.fromkeys(("stacks", "files", "shared", "other", "kernel"), 0),
     }

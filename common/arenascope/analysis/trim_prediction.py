@@ -154,7 +154,7 @@ class ArenaTrim(NamedTuple):
     brk_range: Optional[Range]
     top: Optional[Range]
     """top as it is afterwards; None if it could not be read."""
-    subpage_bytes: Optional[int]
+    stranded_bytes: Optional[int]
     """Free bytes that share a page with something else: chunk headers, and what is smaller than a page."""
     tcache_bytes: Optional[int]
     tops: Optional[Range]
@@ -179,15 +179,16 @@ class ArenaTrim(NamedTuple):
 
     @property
     def kept_bytes(self) -> Optional[int]:
-        if self.tcache_bytes is None or self.top is None or self.subpage_bytes is None:
+        if self.tcache_bytes is None or self.top is None or self.stranded_bytes is None:
             return None
-        return self.top.bytes + self.subpage_bytes + self.tcache_bytes
+        return self.top.bytes + self.stranded_bytes + self.tcache_bytes
 
 
 class Residents(NamedTuple):
     """The resident bytes of a plan's ranges; None if that cannot be known."""
 
-    trim: Optional[int]
+    returned: Optional[int]
+    """By how much RSS would fall."""
     top: Optional[int]
     tops: Optional[int]
 
@@ -209,11 +210,11 @@ def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: TrimRules) -> Ar
     may_merge = fast is None or bool(arena.fastbins)
     top_known = header.top_bytes is not None and not (may_merge and (fast is None or binned is None))
     madvise: Optional[list[Range]] = None
-    subpage: Optional[int] = None
+    stranded: Optional[int] = None
     free, (top, top_bytes) = consolidate(arena, page + rules.layout.chunk_struct)
     if fast is not None and binned is not None and (top_known or not may_merge):
         madvise = sorted(_madvise_ranges(free, rules.layout.chunk_struct, page))
-        subpage = binned.bytes + fast.bytes - (header.top - top) - sum(each.bytes for each in madvise)
+        stranded = binned.bytes + fast.bytes - (header.top - top) - sum(each.bytes for each in madvise)
     brk_bytes: Optional[int] = 0 if top_known or not header.main else None
     brk_range = tops = None
     if header.main and top_known and header.top_bytes:
@@ -231,7 +232,7 @@ def plan_trim(arena: Arena, tcache_bytes: Optional[int], rules: TrimRules) -> Ar
         brk_bytes=brk_bytes,
         brk_range=brk_range,
         top=Range(top, top_bytes) if top_known else None,
-        subpage_bytes=subpage,
+        stranded_bytes=stranded,
         tcache_bytes=tcache_bytes,
         tops=tops,
         tops_bytes=(tops.bytes if tops else 0) if top_known or header.main else None,
@@ -352,8 +353,9 @@ def reasons(plans: Sequence[Trim], whole: bool, locked: Sequence[Span]) -> Itera
             "resident_bytes": total((trim.resident.tops for trim in plans), whole),
         }
         yield Statement("tops-untouched", figures)
-    if any(trim.plan.subpage_bytes for trim in plans):
-        yield Statement("pages-shared", {"bytes": total((trim.plan.subpage_bytes for trim in plans), whole)})
+    if any(trim.plan.stranded_bytes for trim in plans):
+        # the id of what is stranded
+        yield Statement("pages-shared", {"bytes": total((trim.plan.stranded_bytes for trim in plans), whole)})
     if any(trim.plan.tcache_bytes for trim in plans):
         yield Statement("cached-by-threads", {"bytes": total((trim.plan.tcache_bytes for trim in plans), whole)})
     refused = sum(_locked_bytes(trim, locked) for trim in plans)

@@ -137,12 +137,13 @@ class NamedLiveBlocks:
                 yield other
 
 
-WEAK = ("size", "zeros", "pointers", "text")
+WEAK_EVIDENCE = ("size", "zeros", "pointers", "text")
+"""Kinds of blocks that are known by little: what holds such a block may tell more of it."""
 
 
 def is_weak(kind: Kind) -> bool:
     """Whether holders may tell more of such blocks."""
-    return kind.kind in WEAK or (kind.kind == "node" and not kind.certain)
+    return kind.kind in WEAK_EVIDENCE or (kind.kind == "node" and not kind.certain)
 
 
 class IndexedBlock(NamedTuple):

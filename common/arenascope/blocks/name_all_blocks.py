@@ -14,7 +14,7 @@ from ..base.errors import RedactedError
 from ..base.heap_model import Kind
 from ..session.session import Session
 from ..sources.target import Span, joined
-from .block_index import WEAK, Index, Known, NamedLiveBlocks
+from .block_index import WEAK_EVIDENCE, Index, Known, NamedLiveBlocks
 from .declared.named_blocks import NamedBlocks
 from .declared.once_per_image import declared_blocks
 from .graph.blocks import heap_spans, live_blocks
@@ -24,7 +24,7 @@ from .recognise.all_recognisers import NONE, BlockKinds, Catalogue
 from .recognise.module_memory import ground_of
 
 REPLACED_HOLDERS = ("c++", "control", "node")
-REPLACED = (*WEAK, *REPLACED_HOLDERS)
+REPLACED = (*WEAK_EVIDENCE, *REPLACED_HOLDERS)
 """What blocks are by their own words, of which no runtime asks later."""
 
 

@@ -19,8 +19,8 @@ from ..engine import EngineImage, FoundBodies, HolderGround, fill
 from ..glibc.mmapped_chunks import without
 from ..session.session import Session
 from ..sources.target import Region, Span, SymbolPlace, text_of
-from .block_index import WEAK, Index, Known, is_weak
-from .graph.blocks import FLAGS
+from .block_index import WEAK_EVIDENCE, Index, Known, is_weak
+from .graph.blocks import EDGE_SHIFT
 from .recognise.all_recognisers import EXACT, NONE, Catalogue, RuntimeKeeper
 from .recognise.container_words import LIST, POOL, TREE
 from .recognise.python import DEQUE_BLOCK, DEQUE_NEXT, DICT_KEYS, TO_KEYS, Python
@@ -59,7 +59,7 @@ def words_to(engine: EngineImage, rows: Rows, where: Searched, meter: Meter, pas
     addresses, usables, bases, targets = (array("Q") for _ in range(4))
     arenas = len(where.arenas)
     for address, value, edge, span in table.pointers([*where.arenas, *where.blocks], meter):
-        number = edge >> FLAGS
+        number = edge >> EDGE_SHIFT
         if value - starts[number] in past:
             addresses.append(address)
             usables.append(sizes[number])
@@ -207,7 +207,7 @@ def name_by_ways(index: Index, kinds: Sequence[Kind], ways: Iterable[VariablePat
         single, followed = block.usable <= EXACT, 0
         for at, word in index.pointers(way.user, min(block.usable, LARGEST_LOOK)):
             led_to = index.block(word) if word not in met else None
-            if led_to is None or led_to.kind == NONE or kinds[led_to.kind].kind not in WEAK:
+            if led_to is None or led_to.kind == NONE or kinds[led_to.kind].kind not in WEAK_EVIDENCE:
                 continue
             # one of a list
             alike = led_to.usable == block.usable

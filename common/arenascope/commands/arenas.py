@@ -163,7 +163,7 @@ def _trimmed(plans: Optional[Plans], index: int) -> tuple[Optional[int], Optiona
     if plans is None:
         return None, None
     trim = plans.get(index)
-    return (trim.plan.release_bytes, trim.resident.trim) if trim else (0, 0)
+    return (trim.plan.release_bytes, trim.resident.returned) if trim else (0, 0)
 
 
 def _lines(

@@ -275,7 +275,7 @@ def _findings(session: Session, outcome: Audit) -> None:
         if not finding.rule or _is_missing(session, finding):
             outcome.unread.append(finding.statement)
         elif finding.rule in LISTS:
-            outcome.breaches.append(invariants.list_breach(session.layout, finding, session.owners))
+            outcome.breaches.append(invariants.list_breach(session.layout, finding, session.arenas_of_chunks))
         else:
             outcome.breaches.append(Breach(finding.address or 0, finding.arena, finding.rule, finding.what))
 

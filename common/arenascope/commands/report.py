@@ -929,7 +929,7 @@ def shared_pages(
     of_several = rest * (JOINTLY + len(owners.jointly))
     for at in range(jointly):
         of_several[JOINTLY + at] = 1 << len(alone) + at
-    whose = chosen(owners.whose, owners.lead, of_one, of_several)
+    whose = chosen(owners.whose, owners.sharing, of_one, of_several)
     # all that is set stays so beside nobody's
     kept = returns(search, whose, 2 << count, "sets")
     if kept is None:

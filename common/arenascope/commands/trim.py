@@ -512,21 +512,23 @@ def _question(context: Context) -> str:
     session = context.session
     _check_whose_malloc(session)
     plans = [trim for trim in trims(session) if options.arena in (None, trim.plan.arena)]
-    parts = [trim.resident.trim for trim in plans] if options.arena is None else []
+    parts = [trim.resident.returned for trim in plans] if options.arena is None else []
     parts += [trim.resident.tops for trim in plans] if options.tops else []
     returns = total(parts, _all(context))
     takes, began = trim_seconds(returns or 0, _ranges(plans)), time.monotonic()
     blocks = likely_chunks(session, MOST) if context.door.lets_go and session.started else 0
     counting = time.monotonic() - began
     looks, applies = LOOK + EACH_FREE * _listed(session), _apply_seconds(session, plans, blocks)
-    pid, held = target.pid, context.door.release()
+    pid, held_seconds = target.pid, context.door.release()
     context.renew()
     # if the machine was slow during this look, it will be so again
-    slow = max(1.0, (held - counting) / looks)
-    holds = held + slow * applies if held else None
+    slow = max(1.0, (held_seconds - counting) / looks)
+    holds = held_seconds + slow * applies if held_seconds else None
     calls = ["malloc_trim(0)"] if options.arena is None else []
     calls += ["madvise on the tops of thread arenas"] if options.tops else []
-    return question(calls, pid, name_of(pid or 0), returns=returns, takes=slow * takes, held=held, holds=holds)
+    return question(
+        calls, pid, name_of(pid or 0), returns=returns, takes=slow * takes, held_seconds=held_seconds, holds=holds
+    )
 
 
 def _holds(context: Context, plans: Sequence[Trim]) -> Optional[float]:
@@ -544,7 +546,7 @@ def _apply_seconds(session: Session, plans: Sequence[Trim], blocks: int) -> floa
     """Seconds from the answer to the end: threads leave malloc, the plan is made again, the heap is checked, the
     call."""
     ranges = _ranges(plans)
-    call = trim_seconds(total(trim.resident.trim for trim in plans) or 0, ranges)
+    call = trim_seconds(total(trim.resident.returned for trim in plans) or 0, ranges)
     return APPLY + EACH_FREE * _listed(session) + EACH_RANGE * ranges + EACH_BLOCK * blocks + call
 
 
@@ -599,7 +601,7 @@ def _apply(context: Context, controller: Controller, plans: Sequence[Trim]) -> A
         began = time.monotonic()
         call_trim(controller, context.session)
         seconds += time.monotonic() - began
-        predicted += [trim.resident.trim for trim in plans]
+        predicted += [trim.resident.returned for trim in plans]
         calls.append(_released("malloc_trim(0)", "range", len(ranges), _kept(before, _in_memory(context, ranges))))
     if context.options.tops:
         tops = [(trim.plan.address, trim.plan.tops) for trim in plans if trim.plan.tops]
@@ -652,8 +654,13 @@ def _row(trim: Trim, with_ranges: bool) -> ArenaTrimRecord:
     return ArenaTrimRecord.of(
         plan,
         index=plan.arena,
-        resident_bytes=trim.resident.trim,
-        kept=KeptByArena.of(plan, top_bytes=plan.top and plan.top.bytes, top_resident_bytes=trim.resident.top),
+        resident_bytes=trim.resident.returned,
+        kept=KeptByArena.of(
+            plan,
+            top_bytes=plan.top and plan.top.bytes,
+            top_resident_bytes=trim.resident.top,
+            subpage_bytes=plan.stranded_bytes,
+        ),
         tops_range=_range(plan.tops) if plan.tops else None,
         **ranges,
     )
@@ -666,7 +673,7 @@ def _range(range: Range) -> tuple[str, int]:
 def _totals(plans: Sequence[Trim], whole: bool) -> TrimTotals:
     return TrimTotals(
         release_bytes=total((trim.plan.release_bytes for trim in plans), whole),
-        resident_bytes=total((trim.resident.trim for trim in plans), whole),
+        resident_bytes=total((trim.resident.returned for trim in plans), whole),
         kept_bytes=total((trim.plan.kept_bytes for trim in plans), whole),
         tops_bytes=total((trim.plan.tops_bytes for trim in plans), whole),
         tops_resident_bytes=total((trim.resident.tops for trim in plans), whole),
@@ -743,7 +750,7 @@ def _apart(paragraph: Sequence[str]) -> Iterator[str]:
 def _returns_nothing(plans: Sequence[Trim]) -> bool:
     """Whether a trim certainly returns nothing: nothing resident, or, if that is not known, nothing at all."""
     released = total(trim.plan.release_bytes for trim in plans)
-    return 0 in (total(trim.resident.trim for trim in plans), released)
+    return 0 in (total(trim.resident.returned for trim in plans), released)
 
 
 def _cells(style: Style, trim: Trim) -> list[str]:
@@ -761,10 +768,10 @@ def _figures(style: Style, plans: Sequence[Trim]) -> list[str]:
     return [
         style.size(released),
         number(_calls(plans)),
-        _at_least(style, total(trim.resident.trim for trim in plans), _bound(plans, "trim"), released),
+        _at_least(style, total(trim.resident.returned for trim in plans), _bound(plans, "returned"), released),
         style.size(total(plan.top and plan.top.bytes for plan in kept)),
         _at_least(style, total(trim.resident.top for trim in plans), _bound(plans, "top"), None),
-        style.size(total(plan.subpage_bytes for plan in kept)),
+        style.size(total(plan.stranded_bytes for plan in kept)),
         style.size(total(plan.tcache_bytes for plan in kept)),
         style.size(total(plan.tops_bytes for plan in kept)),
     ]
@@ -786,7 +793,7 @@ def _bound(plans: Sequence[Trim], name: str) -> Optional[int]:
 
 
 def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
-    resident = total((trim.resident.trim for trim in plans), whole)
+    resident = total((trim.resident.returned for trim in plans), whole)
     released = total((trim.plan.release_bytes for trim in plans), whole)
     tops = total((trim.resident.tops for trim in plans), whole)
     in_tops = total((trim.plan.tops_bytes for trim in plans), whole)
@@ -795,7 +802,7 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
     if resident is not None:
         first = f"malloc_trim(0) would return {style.size(resident) + ' of' if resident else 'no'} resident memory"
     else:
-        bound = _bound(plans, "trim")
+        bound = _bound(plans, "returned")
         first = f"malloc_trim(0) would release {style.size(released)} of address space"
         if bound is None:
             first += ", how much is resident is not known"
@@ -854,11 +861,11 @@ def _duration(
     style: Style, plans: Sequence[Trim], may_apply: bool, refused: Optional[str], *, holds: Optional[float]
 ) -> Iterator[str]:
     calls = _calls(plans)
-    resident = total(trim.resident.trim for trim in plans)
+    resident = total(trim.resident.returned for trim in plans)
     if not resident or calls is None:
         return
-    worst = max(plans, key=lambda trim: trim.resident.trim or 0)
-    longest = trim_seconds(worst.resident.trim or 0, _calls([worst]) or 0)
+    worst = max(plans, key=lambda trim: trim.resident.returned or 0)
+    longest = trim_seconds(worst.resident.returned or 0, _calls([worst]) or 0)
     yield style.dim(
         f"malloc_trim would take about {duration(trim_seconds(resident, calls))} ({count(calls, 'madvise call')}) "
         f"and lock one arena at a time, for {duration(longest)} at most. "
@@ -883,11 +890,11 @@ def question(
     *,
     returns: Optional[int],
     takes: float,
-    held: float,
+    held_seconds: float,
     holds: Optional[float],
 ) -> str:
     """The question before anything is done. `returns`: what leaves memory, None: not known; `takes`: seconds for the
-    calls alone; `held`: seconds for which the process stood still for this question; `holds`: seconds in all, None if
+    calls alone; `held_seconds`: for which the process stood still for this question; `holds`: seconds in all, None if
     something else holds it."""
     who = f"{one_line(name)} ({pid})" if name else f"process {pid}"
     effects = []
@@ -897,7 +904,7 @@ def question(
     if holds is not None:
         effects.append(
             f"stops the process for about {duration(round(holds, 2))} in all, to look and to check the heap first "
-            f"(an estimate; {duration(held)} of it for this question)"
+            f"(an estimate; {duration(held_seconds)} of it for this question)"
         )
     return f"Call {' and '.join(calls)} in {who}?" + (f" It {' and '.join(effects)}" if effects else "")
 

@@ -220,7 +220,7 @@ def _cached_ranges(session: Session) -> dict[Optional[int], list[Range]]:
     for cache in session.thread_caches:
         for cached in cache.bins:
             for chunk, size in zip(cached.addresses, cached.sizes):
-                by_arena.setdefault(session.owner_of(chunk), []).append(Range(chunk, size))
+                by_arena.setdefault(session.arena_of(chunk), []).append(Range(chunk, size))
     return by_arena
 
 
@@ -591,7 +591,7 @@ def read_lists(session: Session, mappings: bool) -> None:
     session.read_params()
     for cache in session.thread_caches:
         for chunk in (chunk for cached in cache.bins for chunk in cached.addresses):
-            session.owner_of(chunk)
+            session.arena_of(chunk)
     rules, main, residency = trim_rules(session), session.headers[0], session.any_residency
     if residency is not None and main.top_bytes is not None:
         # malloc_trim may let it grow by a page

@@ -481,14 +481,14 @@ class Session:
     @cached_property
     def cached_by_arena(self) -> dict[Optional[int], Optional[Tally]]:
         """Cached chunks by the arena that they came from (None: mmapped); a cache may hold chunks of any arena."""
-        return self.owners.tallies(self.thread_caches, self.arenas, self.findings)
+        return self.arenas_of_chunks.tallies(self.thread_caches, self.arenas, self.findings)
 
-    def owner_of(self, chunk: int) -> Optional[int]:
+    def arena_of(self, chunk: int) -> Optional[int]:
         """Returns the arena that a chunk belongs to; None for a mmapped one, and if unknown."""
-        return self.owners.find(chunk)
+        return self.arenas_of_chunks.find(chunk)
 
     @cached_property
-    def owners(self) -> ArenaIndexes:
+    def arenas_of_chunks(self) -> ArenaIndexes:
         return ArenaIndexes(self.memory, self.layout, self.headers, self.heaps)
 
 

@@ -9,7 +9,7 @@ from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, U
 from ...base.heap_model import Kind
 from ...engine import TracedBlocks, places_of
 from ...sources.type_source import VariableFrame
-from ..block_index import WEAK
+from ..block_index import WEAK_EVIDENCE
 from ..graph.blocks import LiveBlocks
 from .claims import ALIKE, LOCAL, RULE, WORDS
 from .contents import Contents
@@ -132,7 +132,7 @@ class NamedBlocks:
         name = self.name_of(block)
         if name is None:
             return False
-        if self.is_certain(block) or before is None or before.kind in WEAK:
+        if self.is_certain(block) or before is None or before.kind in WEAK_EVIDENCE:
             return True
         return name.form != "field" and not before.certain
 

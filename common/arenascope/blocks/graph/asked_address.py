@@ -49,7 +49,7 @@ def _goal_of(search: ImageSearch, place: int) -> Optional[Goal]:
     if index >= 0:
         start = blocks.starts[index]
         mapped = any(each.chunk + header == start for each in session.mmapped)
-        arena = None if mapped else session.owner_of(start - header)
+        arena = None if mapped else session.arena_of(start - header)
         span = Span(start, blocks.ends[index])
         return Goal(span, blocks.sizes[index], "mmapped" if mapped else "used", index, arena=arena)
     return _free(search, place) or _mapping(search, place)

@@ -230,8 +230,8 @@ class Marks:
 INSIDE, DEEP, STALE = 1, 2, 4
 """Of an edge: it leads to the block's inside; and that to past FRONT, in which a program's own headers may stand; it
 comes from a word that stale_words.py excludes."""
-FLAGS = 3
-"""So many bits of an edge say that. Above them is the block's number."""
+EDGE_SHIFT = 3
+"""An edge shifted right by so many bits, past those that say that, is the number of the block that it leads to."""
 FRONT = 32
 LOW = 1 << 32
 ALIGNED = 8
@@ -248,7 +248,7 @@ def is_low_number(value: int, past: int, word: int) -> bool:
 
 def edge_to(number: int, past: int) -> int:
     """`past`: so far from the block's start on."""
-    return number << FLAGS | (DEEP if past > FRONT else 0) | (INSIDE if past else 0)
+    return number << EDGE_SHIFT | (DEEP if past > FRONT else 0) | (INSIDE if past else 0)
 
 
 NOBODY = -1

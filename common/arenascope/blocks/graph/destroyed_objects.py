@@ -16,7 +16,7 @@ from ..declared.named_blocks import NamedBlocks
 from ..recognise.cplusplus import Classes
 from ..recognise.module_memory import LoadedModules, ground_of
 from ..recognise.selection import USER, Selection
-from .blocks import FLAGS, STALE
+from .blocks import EDGE_SHIFT, STALE
 from .pointers_to import ImageSearch, root_pointers
 
 INT = 4
@@ -44,7 +44,7 @@ def destroyed_objects(search: ImageSearch, named: Optional[NamedBlocks]) -> Iter
     ranges = search.roots.ranges
     # the counts say the same while a destructor runs, but then its thread has a pointer to the block
     being_destroyed = {
-        seed.edge >> FLAGS
+        seed.edge >> EDGE_SHIFT
         for seed in root_pointers(search)
         if not seed.edge & STALE and (seed.root >= len(ranges) or ranges[seed.root].kind not in ("global", "tls"))
     }

@@ -7,7 +7,7 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...engine import Buffer, EdgeTable, Groups, StaleRows
 from ..recognise.postgres import ContextLinks
-from .blocks import DEEP, FLAGS, STALE, LiveBlocks, is_low_number
+from .blocks import DEEP, EDGE_SHIFT, STALE, LiveBlocks, is_low_number
 from .pointers_to import ImageSearch, Seed, root_pointers
 from .stale_rows import contexts_of, stale_words
 from .stale_words import COUNTS, MAY_HOLD, NO_BLOCK, StaleEdges, StaleWords, number_of, why_text
@@ -136,12 +136,12 @@ def _as_a_tree(search: ImageSearch, graph: Graph) -> Graph:
     family, edges = contexts_of(search)
     if not edges:
         return graph
-    inner = {edge >> FLAGS for each, edge in edges.items() if family.get(family[each].parent, FIRST).parent}
-    seeds = [each._replace(edge=each.edge | DEEP) if each.edge >> FLAGS in inner else each for each in graph.seeds]
+    inner = {edge >> EDGE_SHIFT for each, edge in edges.items() if family.get(family[each].parent, FIRST).parent}
+    seeds = [each._replace(edge=each.edge | DEEP) if each.edge >> EDGE_SHIFT in inner else each for each in graph.seeds]
     graph.table.deepen(array("I", inner))
     graph = Graph(graph.blocks, graph.table, seeds, graph.stale)
     parents = {each: family[each].parent for each in edges if family[each].parent}
-    more = [Further(edges[parent] >> FLAGS, edges[each]) for each, parent in parents.items()]
+    more = [Further(edges[parent] >> EDGE_SHIFT, edges[each]) for each, parent in parents.items()]
     return with_more(graph, (), more)
 
 

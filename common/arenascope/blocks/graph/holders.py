@@ -21,7 +21,7 @@ from ..declared.values import Values
 from ..name_all_blocks import live_kinds
 from ..recognise.all_recognisers import NONE
 from .asked_address import Goal
-from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE, OwnerPages
+from .blocks import DEEP, EDGE_SHIFT, INSIDE, NOBODY, STALE, OwnerPages
 from .edges import stale_at
 from .leads import RANKS, Owner, TypedVariables
 from .main_holders import ALONE, UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
@@ -306,11 +306,13 @@ def _way(search: ImageSearch, found: BlockHolders, block: int) -> list[Ref]:
     seeds = [
         seed
         for lead, seed in zip(found.leads, found.graph.seeds)
-        if (lead.rank, lead.owner, lead.edge >> FLAGS) == first
+        if (lead.rank, lead.owner, lead.edge >> EDGE_SHIFT) == first
     ]
     refs = [_of_seed(search, min(seeds, key=lambda each: (each.edge & DEEP, each.edge & INSIDE)))]
     for source, to in zip(way, way[1:]):
-        best = min((int(edge) & (STALE | INSIDE) for edge in found.graph.of(source) if edge >> FLAGS == to), default=0)
+        best = min(
+            (int(edge) & (STALE | INSIDE) for edge in found.graph.of(source) if edge >> EDGE_SHIFT == to), default=0
+        )
         refs.append(_pointer(search, source, to, best))
     return refs
 
@@ -340,8 +342,8 @@ def _pointer(search: ImageSearch, source: int, to: int, best: int) -> Ref:
 
 
 DEEPEST = 40
-MOST_NODES, SHARE = 5000, 5000
-"""So many nodes at most, and none below this fraction of all: what is smaller is summed up."""
+MOST_NODES, ONE_IN_SHOWN = 5000, 5000
+"""So many nodes at most, and none with less than 1/5000 of all bytes: what is smaller is summed up."""
 SMALLER, SHARED = "smaller ones", "shared with others"
 
 
@@ -397,7 +399,7 @@ class _Folded:
                 at = owners.above[at]
             if at != NOBODY:
                 node = self.whose[at]
-            elif owners.lead[block] == ALONE:
+            elif owners.sharing[block] == ALONE:
                 node = first[owners.whose[block]]
             else:
                 node = self._shared_by(first[owners.whose[block]])
@@ -486,7 +488,9 @@ def _upwards(column: Iterable[int], above: Sequence[int]) -> list[int]:
 def _pruned(nodes: Sequence[HolderNode]) -> list[HolderNode]:
     """Without what is too small to be seen: beside its likes, one node for all of them."""
     order = sorted((each.held_bytes for each in nodes), reverse=True)
-    least = max(sum(each.bytes for each in nodes) // SHARE, order[MOST_NODES] + 1 if len(order) > MOST_NODES else 0, 1)
+    least = max(
+        sum(each.bytes for each in nodes) // ONE_IN_SHOWN, order[MOST_NODES] + 1 if len(order) > MOST_NODES else 0, 1
+    )
     places: list[int] = []
     kept: list[HolderNode] = []
     rest: dict[int, int] = {}

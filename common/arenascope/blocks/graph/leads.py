@@ -19,7 +19,7 @@ from ..declared.once_per_image import declared_in
 from ..recognise.module_memory import ground_of
 from ..recognise.nginx import Nginx
 from ..recognise.selection import Selection
-from .blocks import DEEP, FLAGS, INSIDE, NOBODY, STALE
+from .blocks import DEEP, EDGE_SHIFT, INSIDE, NOBODY, STALE
 from .edges import Graph
 from .pointers_to import ImageSearch, Seed
 from .stale_words import why_text
@@ -33,8 +33,8 @@ SYSTEM = re.compile(r"(ld|ld-linux.*|libc|libstdc\+\+|libgcc_s|libpthread|libdl|
 """Libraries of which the variables keep what the program's own do: lists of streams, of what is loaded."""
 OUTERMOST = 3
 """Of a thread's functions so many count: `main` is often no more than the call of a function that has its locals."""
-LEAST = 100
-"""What leads to less than such a part of all bytes is not asked for."""
+ONE_IN_ASKED_FOR = 100
+"""What leads to less than 1/100 of all bytes is not asked for."""
 MOST, MOST_LOCALS, ROUNDS = 8, 64, 4
 """So many variables are asked for, and locals, so many times."""
 NEARLY_ALL = 0.9
@@ -113,7 +113,7 @@ def borrowed(graph: Graph, leads: Sequence[Lead], found: MainHolders, claims: Cl
     given = _by_block(leads, claims.others)
     if not given or not (claims.locals or claims.variables):
         return Borrowed((), ())
-    below, least = graph.table.below(found.parents, blocks.sizes), blocks.bytes // LEAST
+    below, least = graph.table.below(found.parents, blocks.sizes), blocks.bytes // ONE_IN_ASKED_FOR
     given = {block: each for block, each in given.items() if below[block] > least}
     if not given:
         return Borrowed((), ())
@@ -140,7 +140,7 @@ def _by_block(leads: Sequence[Lead], numbers: Sequence[int]) -> dict[int, list[i
     for number in numbers:
         edge = leads[number].edge
         if not edge & (DEEP | STALE):
-            found.setdefault(edge >> FLAGS, []).append(number)
+            found.setdefault(edge >> EDGE_SHIFT, []).append(number)
     return found
 
 
@@ -159,7 +159,7 @@ class MainHolders(NamedTuple):
     """Of each block."""
 
     whose: array[int]
-    """The owner's number; NOBODY: nothing leads there."""
+    """The owner's number; NOBODY: nothing leads there. (Owners.whose has a number of its own for that.)"""
     parents: array[int]
     """The block before it on the way from its owner; NOBODY where the owner points to it itself."""
     ties: array[int]
@@ -214,7 +214,7 @@ def edges_of_seeds(search: ImageSearch, seeds: Sequence[Seed]) -> list[int]:
     nginx = Nginx(ground_of(search.session))
     found = nginx.kinds(Selection(search.engine)) if nginx.runs else ()
     pools = {number for numbers, _ in found for number in numbers}
-    return [each.edge & ~DEEP if each.edge >> FLAGS in pools else each.edge for each in seeds]
+    return [each.edge & ~DEEP if each.edge >> EDGE_SHIFT in pools else each.edge for each in seeds]
 
 
 class HoldingLocals:
@@ -358,7 +358,7 @@ def by_members(search: ImageSearch, graph: Graph, stated: Leads, found: MainHold
     owner of its own. None: there is no such variable."""
     below = graph.table.below(found.parents, graph.blocks.sizes)
     held = Counter[int]()
-    for block in {lead.edge >> FLAGS for lead in stated.leads}:
+    for block in {lead.edge >> EDGE_SHIFT for lead in stated.leads}:
         if found.whose[block] != NOBODY and found.parents[block] == NOBODY:
             held[found.whose[block]] += below[block]
     number, size = max(held.items(), key=lambda each: each[1], default=(NOBODY, 0))
@@ -429,7 +429,7 @@ class _Named:
 
     def _owner_of(self, seed: Seed) -> _Who:
         roots, names = self._search.roots, self._search.names
-        block = seed.edge >> FLAGS
+        block = seed.edge >> EDGE_SHIFT
         if seed.root >= len(roots.ranges):
             word = roots.words[seed.root - len(roots.ranges)]
             if word.kind != "register":
@@ -467,7 +467,7 @@ class _Named:
             if owner.stale is not None or who.rank == RANKS.index("cookie"):
                 continue
             if owner.kind == "stack" and seed.address and frames.has(owner.tid, seed.address):
-                if owner.is_local or self._variables.leads_to(seed.edge >> FLAGS) is None:
+                if owner.is_local or self._variables.leads_to(seed.edge >> EDGE_SHIFT) is None:
                     locals.append(number)
             elif owner.kind == "global":
                 (variables if self._path_at(seed.address) == path else others).append(number)
@@ -504,5 +504,5 @@ def _needed(graph: Graph, whose: array[int]) -> Sequence[int]:
     return [
         at
         for at, (source, edge) in enumerate(every)
-        if source >= 0 and whose[edge >> FLAGS] == NOBODY and whose[source] != NOBODY
+        if source >= 0 and whose[edge >> EDGE_SHIFT] == NOBODY and whose[source] != NOBODY
     ]

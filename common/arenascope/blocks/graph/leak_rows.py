@@ -9,7 +9,7 @@ from typing import Iterable, NamedTuple, Optional, Sequence
 from ...analysis.pinning_blocks import SAMPLES
 from ...base.heap_model import Kind
 from ...engine import fill
-from ..block_index import WEAK
+from ..block_index import WEAK_EVIDENCE
 from ..declared.fitting_structs import fitting_structs
 from ..declared.named_blocks import ELEMENT
 from .blocks import NOBODY
@@ -206,7 +206,7 @@ class _Grouped:
             return _What(by_size(self._blocks.sizes[block]), is_weak=True)
         alike = self._named.alike(block) if self._named is not None and kind.kind == "declared" else None
         is_counted = kind.kind in COUNTED or kind.name.startswith(COUNTED_TYPES)
-        return _What(kind.name, kind.certain, kind.kind in WEAK, alike, is_counted)
+        return _What(kind.name, kind.certain, kind.kind in WEAK_EVIDENCE, alike, is_counted)
 
     def _ask(self, ways: Iterable[Sequence[int]]) -> dict[int, Sequence[str]]:
         """By the heads of cycles, the step from each block on the way to the next."""

@@ -10,8 +10,8 @@ from collections import Counter
 from itertools import accumulate, chain
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ...engine import OwnerRow, Ownership, places_of
-from .blocks import ALIGNED, FLAGS, LOW, NOBODY, STALE
+from ...engine import OwnedSums, Ownership, places_of
+from .blocks import ALIGNED, EDGE_SHIFT, LOW, NOBODY, STALE
 from .edges import Further, Graph, build, lasting, with_more
 from .leads import RANKS, Lead, MainHolders, Owner, by_members, leads_of, main_holders, put_in_order, stale_leads
 from .pointers_to import ImageSearch
@@ -25,7 +25,7 @@ in use, and its pointers count."""
 PASSING = GROUPS[RANKS.index("local")]
 """Pointers of blocks that only owners of this group or a worse one hold do not count either."""
 UNREACHED = "unreached"
-LITTLE = 1000
+ONE_IN_UNREACHED = 1000
 """Encoded pointers are searched for only if at least 1/1000 of all bytes seems to be nobody's."""
 SEVERAL, ALONE, JOINTLY = 0, 1, 2
 """Who leads to a block: its main holder and others (SEVERAL), its main holder alone, or from JOINTLY on the first, the
@@ -80,10 +80,11 @@ class Owners(NamedTuple):
     holdings: Sequence[Holding]
     """The largest first. They sum to all live blocks."""
     whose: memoryview
-    """The number of each block's holding."""
+    """The number of each block's holding. What nobody leads to has one as well, whose number is that of all owners;
+    MainHolders.whose has NOBODY there."""
     above: Sequence[int]
     """The block that alone leads to each block; NOBODY: there is none."""
-    lead: memoryview
+    sharing: memoryview
     """SEVERAL, ALONE or JOINTLY for each block."""
     jointly: Sequence[Jointly] = ()
     """Groups of owners that lead to most together, the largest first."""
@@ -193,11 +194,11 @@ def _find_owners(search: ImageSearch) -> Owners:
     passing = bytes(max(0, group - PASSING + 1) for group in GROUPS)
     graph = lasting(found.graph, bytes(main.ranks).translate(passing.ljust(256, b"\0")))
     # an owner does not hold what an owner of a better group leads to
-    tops: list[list[int]] = [[] for _ in owners]
+    direct: list[list[int]] = [[] for _ in owners]
     for rank, owner, edge, _ in leads:
-        if GROUPS[main.ranks[edge >> FLAGS]] == GROUPS[rank]:
-            tops[owner].append(edge >> FLAGS)
-    offsets, blocks = array("Q", accumulate(map(len, tops), initial=0)), array("I", chain.from_iterable(tops))
+        if GROUPS[main.ranks[edge >> EDGE_SHIFT]] == GROUPS[rank]:
+            direct[owner].append(edge >> EDGE_SHIFT)
+    offsets, blocks = array("Q", accumulate(map(len, direct), initial=0)), array("I", chain.from_iterable(direct))
     with search.session.meter("finding who holds what alone", 2 * len(graph.blocks)) as meter:
         told = graph.table.ownership(offsets, blocks, search.blocks.sizes, main.whose, main.ties, meter)
     return _told(owners, told)
@@ -208,10 +209,10 @@ def _told(owners: Sequence[Owner], found: Ownership) -> Owners:
     named = [*owners, Owner(UNREACHED, None)]
     rows = [_holding(number, named, row) for number, row in enumerate(found.rows) if row.bytes]
     jointly = [Jointly([owners[each] for each in group], size) for group, size in found.jointly]
-    return Owners(in_order(rows), found.whose, found.above, lead=found.lead, jointly=jointly)
+    return Owners(in_order(rows), found.whose, found.above, sharing=found.sharing, jointly=jointly)
 
 
-def _holding(number: int, owners: Sequence[Owner], row: OwnerRow) -> Holding:
+def _holding(number: int, owners: Sequence[Owner], row: OwnedSums) -> Holding:
     return Holding(
         owners[number],
         number,
@@ -229,10 +230,12 @@ def _holding(number: int, owners: Sequence[Owner], row: OwnerRow) -> Holding:
 def _worth_it(search: ImageSearch, suspects: Sequence[int]) -> bool:
     """Whether to search for encoded pointers: if known they are used, otherwise all memory must be searched again."""
     blocks = search.blocks
-    return search.second_look is not None or LITTLE * blocks.bytes_of(suspects) >= blocks.bytes
+    return search.second_look is not None or ONE_IN_UNREACHED * blocks.bytes_of(suspects) >= blocks.bytes
 
 
 def _with_encoded(search: ImageSearch, graph: Graph, suspects: Sequence[int]) -> Graph:
     found = pointers_again(search, suspects)
     seeds = [each.seed for each in found if each.seed is not None]
-    return with_more(graph, seeds, [Further(each.source, each.suspect << FLAGS) for each in found if each.seed is None])
+    return with_more(
+        graph, seeds, [Further(each.source, each.suspect << EDGE_SHIFT) for each in found if each.seed is None]
+    )

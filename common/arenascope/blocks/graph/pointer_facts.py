@@ -8,7 +8,7 @@ from ...analysis.pinning_blocks import SAMPLES
 from ..declared.claims import member_at, without_numbers
 from ..declared.once_per_image import declared_in
 from .asked_address import Goal
-from .blocks import FLAGS, STALE
+from .blocks import EDGE_SHIFT, STALE
 from .edges import Graph, build, stale_at
 from .pointer_strength import is_sure
 from .pointers_to import BLOCK, ImageSearch, Ref, of_word
@@ -133,7 +133,7 @@ def _words(search: ImageSearch, graph: Graph, sure: bytes) -> Iterator[_Word]:
     """Those of roots, and of blocks that something else leads to, to others."""
     ranges, stale, starts = search.roots.ranges, graph.stale, search.blocks.starts
     for seed in graph.seeds:
-        to = seed.edge >> FLAGS
+        to = seed.edge >> EDGE_SHIFT
         if not seed.edge & STALE or sure[to]:
             continue
         if seed.root >= len(ranges):
@@ -145,7 +145,7 @@ def _words(search: ImageSearch, graph: Graph, sure: bytes) -> Iterator[_Word]:
         if why is not None:
             yield _Word(ref, why, to)
     for address, source, edge, number in zip(stale.addresses, stale.sources, stale.edges, stale.whys):
-        to, why = edge >> FLAGS, why_text(number)
+        to, why = edge >> EDGE_SHIFT, why_text(number)
         if source != NO_BLOCK and sure[source] and not sure[to] and why is not None:
             yield _Word(Ref(BLOCK, address, starts[to], block=source, offset=address - starts[source]), why, to)
 

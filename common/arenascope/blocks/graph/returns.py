@@ -38,7 +38,7 @@ def _owned(search: ImageSearch) -> HeldPages:
     numbers = 1 + max((each.number for each in owners.holdings), default=0)
     # what several hold goes back with none of them
     several = array("i", [numbers]) * (JOINTLY + len(owners.jointly))
-    whose = chosen(owners.whose, owners.lead, array("i", range(numbers)), several)
+    whose = chosen(owners.whose, owners.sharing, array("i", range(numbers)), several)
     kept = returns(search, whose, numbers + 1)
     return HeldPages(owners, kept[:-1] if kept is not None else None)
 

@@ -18,7 +18,7 @@ from ..declared.type_table import DEEPEST, NUMBERS
 from ..recognise.container_words import LOCAL, STDIO, STREAM_WORDS, TABLE_WORDS, table_in
 from ..recognise.module_memory import fits, ground_of
 from ..recognise.postgres import LINKS, ContextLinks, Postgres
-from .blocks import ALIGNED, DEEP, FLAGS, FRONT, INSIDE, LOW, LiveBlocks, edge_to
+from .blocks import ALIGNED, DEEP, EDGE_SHIFT, FRONT, INSIDE, LOW, LiveBlocks, edge_to
 from .destroyed_objects import destroyed_objects
 from .pointers_to import ImageSearch, Seed, root_pointers
 from .roots import Root
@@ -397,7 +397,7 @@ def _in_variables(search: ImageSearch, table: StaleWords) -> None:
         if is_loaders:
             unused.update(unused_entries(memory, machine, search.blocks, value))
         else:
-            _container(search, table, StalePointer(seed.address, value, seed.edge >> FLAGS))
+            _container(search, table, StalePointer(seed.address, value, seed.edge >> EDGE_SHIFT))
     for span in unused:
         table.exclude(*span, "loader-table")
 
@@ -465,7 +465,7 @@ def _free_slots(search: ImageSearch, table: StaleWords) -> None:
         found = table_in(memory.try_words(address, TABLE_WORDS) or (), 0)
         if found is None or found.control in met or found.places > left:
             continue
-        number = edge >> FLAGS
+        number = edge >> EDGE_SHIFT
         block = Span(blocks.starts[number], blocks.ends[number])
         control = memory.try_read(found.control, found.control_bytes)
         left -= found.places
@@ -514,7 +514,11 @@ def _numbers_in_variables(search: ImageSearch, table: StaleWords) -> None:
     told = [*table.ranges()]
     starts = [each.start for each in told]
     for seed in root_pointers(search):
-        if seed.root >= len(ranges) or ranges[seed.root].kind != "global" or blocks.starts[seed.edge >> FLAGS] >= LOW:
+        if (
+            seed.root >= len(ranges)
+            or ranges[seed.root].kind != "global"
+            or blocks.starts[seed.edge >> EDGE_SHIFT] >= LOW
+        ):
             continue
         at = bisect_right(starts, seed.address) - 1
         if (at < 0 or told[at].end <= seed.address) and numbers.has(ranges[seed.root], seed):
@@ -537,7 +541,7 @@ class _LowNumbers:
         words = [*(self._memory.try_words(first, count) or ())]
         led = [self._leads(each) for each in words]
         near = {to for to, past in led if to >= 0 and past <= FRONT and not past % ALIGNED}
-        if seed.edge & DEEP and seed.edge >> FLAGS not in near:
+        if seed.edge & DEEP and seed.edge >> EDGE_SHIFT not in near:
             return True
         like_numbers = like_starts = 0
         for value, (to, past) in zip(words, led):

@@ -11,12 +11,12 @@ from ...base.heap_model import Kind, Statement
 from ...engine import ENCODINGS, places_of
 from ...session.resident import miscounted
 from ...session.session import Session
-from ..block_index import WEAK
+from ..block_index import WEAK_EVIDENCE
 from ..declared.once_per_image import declared_kinds
 from ..named_by_holders import of_libstdcxx
 from ..recognise.container_words import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
-from .blocks import FLAGS, INSIDE, STALE, LiveBlocks
+from .blocks import EDGE_SHIFT, INSIDE, STALE, LiveBlocks
 from .edges import ROOT, Disguised, Graph, Lumps, SecondLook, build, lasting, lumps, without_unused_room
 from .pointer_strength import strength_of
 from .pointers_to import ALIKE, FAR, RELATIVE, ImageSearch, Seed
@@ -33,10 +33,10 @@ class Reach:
         self.marks = bytearray(len(graph.blocks))
         self.alike: Sequence[int] = ()
         """What is reached at an offset that is the same for most blocks of its size."""
-        self.mark((seed.edge >> FLAGS for seed in graph.seeds if not seed.edge & INSIDE), DEFINITE)
+        self.mark((seed.edge >> EDGE_SHIFT for seed in graph.seeds if not seed.edge & INSIDE), DEFINITE)
         if UNMARKED in self.marks:
             # of most programs that was all
-            seeds = [(seed.edge >> FLAGS, *_value(search, seed)) for seed in graph.seeds if seed.edge & INSIDE]
+            seeds = [(seed.edge >> EDGE_SHIFT, *_value(search, seed)) for seed in graph.seeds if seed.edge & INSIDE]
             rows = array("Q", chain.from_iterable(seeds))
             reached = search.engine.reach(graph.table, strength_of(search), rows, self.marks, DEFINITE)
             self.alike = reached.alike.tolist()
@@ -49,7 +49,7 @@ class Reach:
     def add(self, blocks: Iterable[int]) -> None:
         """These are reached after all, and what they lead to."""
         new = self.mark(blocks, DEFINITE)
-        self.mark([edge >> FLAGS for block in new for edge in self._graph.of(block)], POSSIBLE)
+        self.mark([edge >> EDGE_SHIFT for block in new for edge in self._graph.of(block)], POSSIBLE)
 
 
 def _value(search: ImageSearch, seed: Seed) -> tuple[int, int]:
@@ -180,7 +180,7 @@ def _held_by_unused_room(graph: Graph) -> Optional[Lumps]:
     if rest is None:
         return None
     marks = bytearray(len(graph.blocks))
-    seeds = [each.edge >> FLAGS for each in graph.seeds]
+    seeds = [each.edge >> EDGE_SHIFT for each in graph.seeds]
     graph.mark(seeds, marks, POSSIBLE)
     rest.mark(seeds, marks, DEFINITE)
     return lumps(rest, places_of(POSSIBLE, marks))
@@ -191,14 +191,14 @@ def held_by_stale_words(graph: Graph) -> Sequence[int]:
     if not len(graph.stale) and not any(each.edge & STALE for each in graph.seeds):
         return ()
     marks = bytearray(len(graph.blocks))
-    graph.mark((each.edge >> FLAGS for each in graph.seeds), marks, POSSIBLE)
+    graph.mark((each.edge >> EDGE_SHIFT for each in graph.seeds), marks, POSSIBLE)
     mark_without_stale_words(graph, marks)
     return places_of(POSSIBLE, marks)
 
 
 def mark_without_stale_words(graph: Graph, marks: bytearray) -> None:
     """Marks the blocks to which anything else leads as DEFINITE."""
-    seeds = (each.edge >> FLAGS for each in graph.seeds if not each.edge & STALE)
+    seeds = (each.edge >> EDGE_SHIFT for each in graph.seeds if not each.edge & STALE)
     lasting(graph, bytes(len(graph.blocks))).mark(seeds, marks, DEFINITE)
 
 
@@ -280,7 +280,7 @@ def _encoded(search: ImageSearch, suspects: Sequence[int]) -> Iterator[Disguised
     with search.meter("looking twice", [*roots.spans, *search.heap_spans]) as meter:
         for each in search.engine.encoded(asked, roots.spans, meter):
             is_inside = each.is_inside
-            seed = None if is_inside else Seed(roots.of[each.span], each.address, each.target << FLAGS)
+            seed = None if is_inside else Seed(roots.of[each.span], each.address, each.target << EDGE_SHIFT)
             yield Disguised(ROOT, each.target, ENCODINGS[each.encoding], seed, inside=is_inside)
         distances, gone = Distances(search), search.graph.stale.gone if search.graph is not None else {}
         for each in search.engine.encoded(asked, search.heap_spans, meter):
@@ -307,7 +307,7 @@ def types_of(search: ImageSearch, numbers: Sequence[int]) -> Mapping[int, Kind]:
     asked = numbers[:MOST_TYPED]
     told = kinds_of(search.session, [(chunk_of(search, number), blocks.sizes[number]) for number in asked])
     kinds = {number: told.get(chunk_of(search, number)) for number in asked}
-    pools = _pools(search, [number for number, kind in kinds.items() if kind is None or kind.kind in WEAK])
+    pools = _pools(search, [number for number, kind in kinds.items() if kind is None or kind.kind in WEAK_EVIDENCE])
     kinds.update(dict.fromkeys(pools, Kind(POOL, "holder")))
     kinds.update(declared_kinds(search, kinds))
     return {number: kinds.get(number) or Kind(by_size(blocks.sizes[number]), "size") for number in numbers}
@@ -320,7 +320,7 @@ def _pools(search: ImageSearch, numbers: Sequence[int]) -> set[int]:
     pools = set()
     graph = search.graph
     for seed in graph.seeds if likely and graph is not None else ():
-        number = seed.edge >> FLAGS
+        number = seed.edge >> EDGE_SHIFT
         if number in likely and seed.root < len(search.roots.ranges) and not seed.edge & INSIDE:
             data = search.session.memory.try_read(seed.address - word, 3 * word)
             usable = blocks.sizes[number] - word

@@ -52,7 +52,7 @@ STEPS = 3
 TYPES = 5
 """How many types of each owner are shown."""
 WITH_THEIRS = "all of them, average, largest: with all that only each block leads to, so rows overlap"
-MUCH = 10
+ONE_IN_MUCH = 10
 """What several owners lead to is mentioned if it is at least a tenth of all bytes."""
 FEW, FIRST = 3, 1
 """How many joint owners are named: in a sentence, and in a row."""
@@ -348,7 +348,7 @@ def summary(style: Style, shown: OwnersScreen, resident: Optional[int] = None) -
 
 def _most_jointly(style: Style, shown: OwnersScreen) -> str:
     most = next(iter(shown.owners.jointly), None)
-    if most is None or MUCH * most.bytes < shown.search.blocks.bytes:
+    if most is None or ONE_IN_MUCH * most.bytes < shown.search.blocks.bytes:
         return ""
     names = together(shown.search, OtherHolders(most.owners, whole=True))
     return f"; {names} lead to {style.size(most.bytes)} together"
@@ -387,7 +387,9 @@ def lines(
         Column("blocks", lambda each: f"{each.blocks:,}"),
         Column("mostly under", shown.spreads_at, name=True, optional=True),
         Column(
-            "as near", lambda each: MUCH * each.tied_bytes >= each.bytes and style.size(each.tied_bytes), optional=True
+            "as near",
+            lambda each: ONE_IN_MUCH * each.tied_bytes >= each.bytes and style.size(each.tied_bytes),
+            optional=True,
         ),
         Column("shared with", lambda each: _shared_with(shown, each), name=True, optional=True),
     )
@@ -421,7 +423,7 @@ def python_text(style: Style, said: Statement) -> str:
 
 def _symbols(style: Style, shown: OwnersScreen, rows: Sequence[Holding]) -> list[str]:
     """Commands that bring symbols for files in these rows, if their variables hold much."""
-    least = shown.search.blocks.bytes / MUCH
+    least = shown.search.blocks.bytes / ONE_IN_MUCH
     names = {each.owner.name for each in rows if each.bytes >= least}
     return [
         symbols_command(each, style, f"names the variables of {each.names['module']}")
@@ -483,7 +485,7 @@ def _folded(style: Style, holdings: Sequence[Holding], matches: Optional[Mapping
 
 
 def _is_much(holding: Holding) -> bool:
-    return MUCH * holding.tied_bytes >= holding.bytes
+    return ONE_IN_MUCH * holding.tied_bytes >= holding.bytes
 
 
 def _returns(kept: Optional[OwnerPages]) -> Optional[int]:
