@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 
 from arenascope.analysis.advice import OF_LEAKS, find_advice
+from arenascope.analysis.arena_usage import ArenaUsage
 from arenascope.analysis.causes import Facts, find_causes, judge
-from arenascope.analysis.resident_parts import RESIDENT, ArenaResident, HeldSums, Lost, MainHolder, ResidentPicture
-from arenascope.analysis.trim_prediction import ArenaUsage
+from arenascope.analysis.held_sums import HeldSums, Lost, MainHolder
+from arenascope.analysis.resident_parts import RESIDENT, ArenaResident, ResidentPicture
 from arenascope.base.heap_model import ArenaHeader, Params
 from arenascope.present.screens.verdict import verdict
 

@@ -13,7 +13,8 @@ import pytest
 from arenascope.base.progress_meter import Unseen
 from arenascope.blocks.graph.blocks import DEEP, EDGE_SHIFT, INSIDE, Marks, SpanMark
 from arenascope.blocks.graph.edges import Graph, lumps
-from arenascope.blocks.graph.leads import Lead, main_holders
+from arenascope.blocks.graph.leads import Lead
+from arenascope.blocks.graph.main_holders import sure_holders
 from arenascope.engine import ENCODINGS, EdgeTable, EngineImage
 from arenascope.sources.target import MemoryPiece, Span
 
@@ -223,7 +224,7 @@ def test_who_holds_what_alone_and_with_others() -> None:
         sizes = array("Q", [rng.randrange(32, 512, 16) for _ in range(count)])
         graph = graph_of([[to << EDGE_SHIFT for to in each] for each in of])
         leads = [Lead(0, owner, block << EDGE_SHIFT) for owner, each in enumerate(held) for block in each]
-        main = main_holders(graph, leads)
+        main = sure_holders(graph, leads)
         offsets = array("Q", itertools.accumulate(map(len, held), initial=0))
         blocks = array("I", itertools.chain.from_iterable(held))
         found = graph.table.ownership(offsets, blocks, sizes, main.whose, main.ties, Unseen())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from arenascope.analysis.trim_prediction import header_usage
+from arenascope.analysis.arena_usage import header_usage
 from arenascope.base.heap_model import ArenaHeader, ThreadCache
 
 

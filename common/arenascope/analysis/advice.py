@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Iterator, Mapping, NamedTuple, Optional
 
 from ..glibc.malloc_par import MMAP_THRESHOLD, TRIM_THRESHOLD
+from .arena_usage import orphans
 from .causes import Facts, lost_of, stranded_by, trim_seconds
-from .resident_parts import SPACE, ArenaResident, HeldSums
-from .trim_prediction import orphans
+from .held_sums import HeldSums
+from .resident_parts import SPACE, ArenaResident
 
 FOLKLORE = 2
 """The value that everybody copies around."""

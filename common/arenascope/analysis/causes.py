@@ -6,18 +6,11 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ..base.heap_model import Allocator, Params, Statement
 from ..glibc.malloc_par import MMAP_THRESHOLD, TRIM_THRESHOLD
+from .arena_usage import ArenaUsage, orphans, total
+from .held_sums import FreedNext, HeldSums, Holder, JointHolders, MainHolder, is_unnamed
 from .pinning_blocks import BlocksOfKind, LiveBlockKinds
-from .resident_parts import (
-    ArenaResident,
-    FreedNext,
-    HeldSums,
-    Holder,
-    JointHolders,
-    MainHolder,
-    ResidentPicture,
-    is_unnamed,
-)
-from .trim_prediction import ArenaUsage, Trim, orphans, total
+from .resident_parts import ArenaResident, ResidentPicture
+from .trim_prediction import Trim
 
 WORTH = 1 << 20
 CLEARED = ("global", "tls")

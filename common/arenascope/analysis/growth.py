@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.heap_model import Statement
+from .arena_usage import total
 from .compare_snapshots import CONTAINER, JsonObject, compare, figures_of, held_by_containers, owner_name
 from .resident_parts import FREE, LIVE
-from .trim_prediction import total
 
 NOTABLE = 128 << 10
 """Smaller changes are normal in steady operation."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
-from ..analysis.trim_prediction import ArenaUsage, Trim, orphans, total, total_tally
+from ..analysis.arena_usage import ArenaUsage, orphans, total, total_tally
+from ..analysis.trim_prediction import Trim
 from ..base.heap_model import REPLACED, Allocator, Tally
 from ..present.json_documents.record import ChunkTally, Document, Record, Size
 from ..present.json_documents.shared_records import (

@@ -8,9 +8,9 @@ import time
 from itertools import groupby
 from typing import Annotated, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from ..analysis.arena_usage import total
 from ..analysis.heap_map import LAYERS, PARTS, SPLITS, Strip
 from ..analysis.pinning_blocks import TypeRow
-from ..analysis.trim_prediction import total
 from ..base.errors import UsageError
 from ..base.heap_model import Heap
 from ..base.printable import PLAIN

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Iterator, Mapping, Optional, Sequence
 
+from ..analysis.arena_usage import total
 from ..analysis.resident_parts import MALLOC, USES, Extent, Mapped, mapped, part_sums
-from ..analysis.trim_prediction import total
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import Index
 from ..present.shared_text.lines_and_tables import Column, Style, column_table, count, next_lines

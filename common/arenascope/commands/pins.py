@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from ..analysis.arena_usage import total
 from ..analysis.pinning_blocks import BlocksOfKind, Gain, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
-from ..analysis.trim_prediction import TrimRules, total, until_locked
+from ..analysis.trim_prediction import TrimRules, until_locked
 from ..base.heap_model import ArenaHeader, Statement
 from ..base.printable import first_few
 from ..base.progress_meter import metered

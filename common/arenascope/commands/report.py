@@ -9,7 +9,7 @@ from array import array
 from functools import partial
 from typing import Annotated, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis import resident_parts
+from ..analysis import held_sums, resident_parts
 from ..analysis.advice import LOOKS, Advice, find_advice
 from ..analysis.causes import WORTH, Facts, address_space, find_causes, judge
 from ..analysis.compare_snapshots import JsonObject
@@ -702,7 +702,7 @@ def _looked(context: Context) -> Optional[CopiedImage]:
     return live_copy.unasked_search(context)
 
 
-def _held(context: Context, looked: CopiedImage) -> Optional[resident_parts.HeldSums]:
+def _held(context: Context, looked: CopiedImage) -> Optional[held_sums.HeldSums]:
     def words(owners: Sequence[Owner]) -> str:
         return together(looked.search, OtherHolders(owners, whole=True))
 
@@ -942,9 +942,7 @@ ASKED = 6
 """For how many owners the report works out whose pages they share. An owner that holds little can be in the way."""
 
 
-def summed(
-    search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool
-) -> resident_parts.HeldSums:
+def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> held_sums.HeldSums:
     """`lost`: bytes of a process that could not be copied; `words` names owners; `asked`: the owners are asked for
     themselves, not only with something else."""
     blocks = search.blocks
@@ -966,7 +964,7 @@ def summed(
     unused = leaks.unused if leaks is not None and not doubted else None
     perhaps_rows = _lost_rows(search, unused, perhaps=True) if unused is not None else ()
     keepers = [
-        resident_parts.MainHolder(
+        held_sums.MainHolder(
             each.owner.kind,
             each.owner.name,
             each.owner.tid,
@@ -978,7 +976,7 @@ def summed(
         )
         for each in named
     ]
-    jointly = [resident_parts.JointHolders(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
+    jointly = [held_sums.JointHolders(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
     steps: Optional[_Steps] = None
     if asked and max([each.alone for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
         nobody = next((each.number for each in owners.holdings if each.owner.kind == UNREACHED and lost_blocks), None)
@@ -987,7 +985,7 @@ def summed(
             steps = _Steps(pages, keepers, jointly, nowhere)
             keepers, jointly = steps.owners()
     held = blocks.bytes - nowhere - possible
-    return resident_parts.HeldSums(
+    return held_sums.HeldSums(
         live=blocks.bytes,
         reached=held,
         possible=possible,
@@ -996,7 +994,7 @@ def summed(
         lost_blocks=lost_blocks,
         doubted=doubted,
         keepers=keepers,
-        others=sum(each.bytes for each in holders[resident_parts.FIRST :]),
+        others=sum(each.bytes for each in holders[held_sums.FIRST :]),
         jointly=jointly,
         in_turn=list(steps.in_turn()) if steps is not None else (),
         held_returns=steps.returns if steps is not None else 0,
@@ -1012,7 +1010,7 @@ class _Member(NamedTuple):
 
     place: int
     called: str
-    owners: Sequence[resident_parts.Holder]
+    owners: Sequence[held_sums.Holder]
     bytes: int
 
 
@@ -1022,8 +1020,8 @@ class _Steps:
     def __init__(
         self,
         pages: SharedPages,
-        keepers: Sequence[resident_parts.MainHolder],
-        jointly: Sequence[resident_parts.JointHolders],
+        keepers: Sequence[held_sums.MainHolder],
+        jointly: Sequence[held_sums.JointHolders],
         lost: int,
     ) -> None:
         """`lost`: bytes of the last group, which nobody holds."""
@@ -1037,28 +1035,26 @@ class _Steps:
         self._every = sum(1 << each.place for each in self._held)
         self.returns = pages.together(self._every)
 
-    def owners(self) -> tuple[list[resident_parts.MainHolder], list[resident_parts.JointHolders]]:
+    def owners(self) -> tuple[list[held_sums.MainHolder], list[held_sums.JointHolders]]:
         """The owners, each with what freeing it alone returns, and the owner that it shares most pages with."""
         return (
             [self._own(place, each) for place, each in enumerate(self._keepers)],
             [self._theirs(place, each) for place, each in enumerate(self._jointly, len(self._keepers))],
         )
 
-    def _own(self, place: int, each: resident_parts.MainHolder) -> resident_parts.MainHolder:
+    def _own(self, place: int, each: held_sums.MainHolder) -> held_sums.MainHolder:
         kept = self._pages.of(place)
         return each._replace(returns=kept.returns, resident=kept.resident, beside=self._beside(place))
 
-    def _theirs(self, place: int, each: resident_parts.JointHolders) -> resident_parts.JointHolders:
+    def _theirs(self, place: int, each: held_sums.JointHolders) -> held_sums.JointHolders:
         kept = self._pages.of(place)
         return each._replace(returns=kept.returns, beside=self._beside(place)) if kept.resident else each
 
-    def _beside(self, place: int) -> Optional[resident_parts.PageSharer]:
+    def _beside(self, place: int) -> Optional[held_sums.PageSharer]:
         most = next(self._pages.beside(place, self._every), None)
-        return (
-            resident_parts.PageSharer(self._called[most.other], most.more, most.returns) if most is not None else None
-        )
+        return held_sums.PageSharer(self._called[most.other], most.more, most.returns) if most is not None else None
 
-    def in_turn(self) -> Iterator[resident_parts.FreedNext]:
+    def in_turn(self) -> Iterator[held_sums.FreedNext]:
         """Groups in the order in which to free them: always the one that brings most next; what nobody holds comes
         last."""
         if not self._held:
@@ -1072,21 +1068,21 @@ class _Steps:
             returns = pages.together(self._every | 1 << self._nobody)
             yield self._turn(_Member(self._nobody, NOBODYS, (), self._lost), returns)
 
-    def _turn(self, member: _Member, so_far: int) -> resident_parts.FreedNext:
+    def _turn(self, member: _Member, so_far: int) -> held_sums.FreedNext:
         place, called, owners, size = member
         holds_up = self.returns - self._pages.together(self._every & ~(1 << place))
         alone = self._pages.of(place).returns
-        return resident_parts.FreedNext(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
+        return held_sums.FreedNext(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
 
 
-def _owner(keeper: resident_parts.MainHolder) -> Owner:
+def _owner(keeper: held_sums.MainHolder) -> Owner:
     return Owner(keeper.kind, keeper.name, keeper.tid, keeper.stale)
 
 
-def _lost_rows(search: ImageSearch, lost: Lumps, perhaps: bool = False) -> Sequence[resident_parts.Lost]:
+def _lost_rows(search: ImageSearch, lost: Lumps, perhaps: bool = False) -> Sequence[held_sums.Lost]:
     strength = "possible" if perhaps else "definite"
     return [
-        resident_parts.Lost(
+        held_sums.Lost(
             each.type,
             each.blocks,
             each.all_bytes,

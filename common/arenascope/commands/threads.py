@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Sequence
 
-from ..analysis.trim_prediction import total
+from ..analysis.arena_usage import total
 from ..base.heap_model import ThreadCache
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import ArenaOrNone, ArenaThread

@@ -18,8 +18,8 @@ from typing import (
     Union,
 )
 
+from ..analysis.arena_usage import total
 from ..analysis.pinning_blocks import ORDERS, Totals, TypeRow, has_arenas_of_its_own, in_order
-from ..analysis.trim_prediction import total
 from ..base.argv import shell_pattern
 from ..base.class_names import with_short_names
 from ..base.errors import NoTypeError, UsageError

@@ -7,19 +7,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
+from ..analysis.arena_usage import ArenaUsage, header_usage, total
 from ..analysis.pinning_blocks import Thresholds
 from ..analysis.resident_parts import ArenaResident, Extent, ResidentPicture, arena_resident, covered, picture
-from ..analysis.trim_prediction import (
-    ArenaTrim,
-    ArenaUsage,
-    Residents,
-    Trim,
-    TrimRules,
-    header_usage,
-    plan_trim,
-    total,
-    until_locked,
-)
+from ..analysis.trim_prediction import ArenaTrim, Residents, Trim, TrimRules, plan_trim, until_locked
 from ..base.errors import ArenascopeError
 from ..base.heap_model import (
     NOT_AS_COUNTED,

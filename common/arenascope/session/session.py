@@ -9,7 +9,7 @@ from array import array
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Iterator, Literal, Mapping, Optional, Sequence
 
-from ..analysis.trim_prediction import ArenaUsage, arena_usage
+from ..analysis.arena_usage import ArenaUsage, arena_usage
 from ..base.errors import NoEngineError
 from ..base.heap_model import (
     Arena,

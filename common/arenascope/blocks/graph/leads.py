@@ -6,12 +6,9 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from itertools import islice
-from typing import Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
-from ...analysis.resident_parts import UNNAMED
-from ...sources.elf.unwind import UnwoundFrame
-from ...sources.target import RegionIndex, Span
+from ...analysis.held_sums import UNNAMED
 from ..declared.claims import is_void_pointer, member_at, without_numbers
 from ..declared.container_rows import start_of
 from ..declared.named_blocks import StartVariable
@@ -19,129 +16,38 @@ from ..declared.once_per_image import declared_in
 from ..recognise.module_memory import ground_of
 from ..recognise.nginx import Nginx
 from ..recognise.selection import Selection
-from .blocks import DEEP, EDGE_SHIFT, INSIDE, NOBODY, STALE
+from .blocks import DEEP, EDGE_SHIFT, NOBODY, STALE
 from .edges import Graph
 from .pointers_to import ImageSearch, Seed
 from .stale_words import why_text
 
-# Locals of `main` and of the functions that threads start with: they last as long as the program or the thread.
-#
-# Compilers keep some of them in registers, which the functions below save on their own frames. Such a local owns what a
-# library's variable or the kernel leads to as well: these were given a pointer by the program, to hand it back.
-
+RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "cookie", "local", "stack", "stale word")
+"""The better one comes first: stacks and registers hold for a moment what something else keeps, and stale words hold
+what was there before; of other mappings nobody knows what in them is old. A local variable is known to be one by its
+type, where the rest of a stack may be old. A `void *` that a callback gets back owns nothing that types lead to."""
+FOREMOST = ("PL_curinterp",)
+"""What a program calls its main structure, where other variables of the same rank lead to it as well."""
+STALE_RANK = RANKS.index("stale word")
+VECTORS = "vector registers"
+"""Of a thread, apart from its others: what they have is mostly old."""
 SYSTEM = re.compile(r"(ld|ld-linux.*|libc|libstdc\+\+|libgcc_s|libpthread|libdl|libm|librt)[-.].*")
 """Libraries of which the variables keep what the program's own do: lists of streams, of what is loaded."""
-OUTERMOST = 3
-"""Of a thread's functions so many count: `main` is often no more than the call of a function that has its locals."""
-ONE_IN_ASKED_FOR = 100
-"""What leads to less than 1/100 of all bytes is not asked for."""
-MOST, MOST_LOCALS, ROUNDS = 8, 64, 4
-"""So many variables are asked for, and locals, so many times."""
-NEARLY_ALL = 0.9
 
 
-class _Frames(NamedTuple):
-    span: Span
-    saved: frozenset[int]
-    """Where the functions below keep registers of theirs."""
+class Owner(NamedTuple):
+    """A root, as people name it."""
 
+    kind: str
+    name: Optional[str]
+    """Of a stack: a local variable, "main(): book"; None: the rest of it."""
+    tid: Optional[int] = None
+    stale: Optional[str] = None
+    """What it holds by stale words is a holding of its own. Why they are stale: one of STALE in heap_model.py."""
 
-class StartFrames:
-    """Those of one image."""
-
-    def __init__(self, search: ImageSearch) -> None:
-        self._names = search.names
-        self._file = RegionIndex([each for each in search.session.regions if each.is_file]).find
-        self._known: dict[int, Optional[_Frames]] = {}
-
-    def has(self, tid: Optional[int], address: int) -> bool:
-        """Whether a local of one of them lies at this place of the thread's stack."""
-        if tid is None:
-            return False
-        if tid not in self._known:
-            self._known[tid] = self._found(self._names.frames_of(tid))
-        found = self._known[tid]
-        return found is not None and (found.span.start <= address < found.span.end or address in found.saved)
-
-    def _found(self, frames: Sequence[UnwoundFrame]) -> Optional[_Frames]:
-        """`frames`: the innermost first."""
-        paths = [self._path(each.pc) for each in frames]
-        systems = [SYSTEM.fullmatch(each.rpartition("/")[2]) is not None for each in paths]
-        last = len(frames) - 1
-        if last > 0 and systems[last - 1] and not systems[last]:
-            last -= 1  # _start is the program's
-        outer = last
-        while last >= 0 and systems[last]:
-            last -= 1
-        if last < 0 or last == outer or not paths[last]:
-            return None
-        first = last
-        while first > 0 and last - first + 1 < OUTERMOST and paths[first - 1] == paths[last]:
-            first -= 1
-        span = Span(frames[first].stack_pointer, frames[last + 1].stack_pointer)
-        saved = frozenset(address for each in frames[first : last + 1] for address in each.saved)
-        return _Frames(span, saved)
-
-    def _path(self, pc: int) -> str:
-        region = self._file(pc)
-        return region.path if region is not None else ""
-
-
-class Claims(NamedTuple):
-    """The numbers of leads."""
-
-    locals: Sequence[int]
-    variables: Sequence[int]
-    """The program's."""
-    others: Sequence[int]
-    """Of other files' variables, and of what the kernel has."""
-
-
-class Borrowed(NamedTuple):
-    """The numbers of leads."""
-
-    owning: Sequence[int]
-    """Of locals, and of the program's variables."""
-    others: Sequence[int]
-    """Of those who have their pointers from them."""
-
-
-def borrowed(graph: Graph, leads: Sequence[Lead], found: MainHolders, claims: Claims) -> Borrowed:
-    """Others lead to what a local or a variable of the program leads to as well, and nearly all that follows from that
-    one follows from there."""
-    blocks = graph.blocks
-    given = _by_block(leads, claims.others)
-    if not given or not (claims.locals or claims.variables):
-        return Borrowed((), ())
-    below, least = graph.table.below(found.parents, blocks.sizes), blocks.bytes // ONE_IN_ASKED_FOR
-    given = {block: each for block, each in given.items() if below[block] > least}
-    if not given:
-        return Borrowed((), ())
-    variables = _by_block(leads, claims.variables)
-    likely = list(islice(_by_block(leads, claims.locals).items(), MOST_LOCALS))
-    likely += sorted(variables.items(), key=lambda each: -below[each[0]])[:MOST]
-    follows: dict[int, int] = {}
-    owning, others = list[int](), dict[int, None]()
-    for block, numbers in likely:
-        marks = bytearray(len(blocks))
-        size = blocks.bytes_of(graph.mark([block], marks, 1))
-        for other, theirs in given.items() if size > least else ():
-            if marks[other] and other not in follows:
-                follows[other] = blocks.bytes_of(graph.mark([other], bytearray(len(blocks)), 1))
-            if marks[other] and follows[other] >= NEARLY_ALL * size:
-                owning += numbers
-                others.update(dict.fromkeys(theirs))
-    return Borrowed(owning, [*others])
-
-
-def _by_block(leads: Sequence[Lead], numbers: Sequence[int]) -> dict[int, list[int]]:
-    """Those that lead to a block's start, or near to it, by that block."""
-    found: dict[int, list[int]] = {}
-    for number in numbers:
-        edge = leads[number].edge
-        if not edge & (DEEP | STALE):
-            found.setdefault(edge >> EDGE_SHIFT, []).append(number)
-    return found
+    @property
+    def is_local(self) -> bool:
+        """A variable of a function that is on a stack."""
+        return self.kind == "stack" and self.name is not None
 
 
 class Lead(NamedTuple):
@@ -155,66 +61,138 @@ class Lead(NamedTuple):
     """The block that has it, of a stale word's."""
 
 
-class MainHolders(NamedTuple):
-    """Of each block."""
+class Leads(NamedTuple):
+    """Everybody who has a pointer to a block, those of the best rank and with a name first; and these pointers."""
 
-    whose: array[int]
-    """The owner's number; NOBODY: nothing leads there. (Owners.whose has a number of its own for that.)"""
-    parents: array[int]
-    """The block before it on the way from its owner; NOBODY where the owner points to it itself."""
-    ties: array[int]
-    """Another owner, who leads there equally well; NOBODY: there is none."""
-    ranks: bytearray
-    """The rank by which it is held."""
+    owners: Sequence[Owner]
+    leads: Sequence[Lead]
 
 
-def _none(found: MainHolders) -> Sequence[Lead]:
-    return ()
+def leads_of(search: ImageSearch, graph: Graph) -> Leads:
+    named = _Named(search)
+    found = [
+        named.owner_of(seed, why_text(graph.stale.why(seed.address)) if seed.edge & STALE else None)
+        for seed in graph.seeds
+    ]
+    stacks = {each.owner.tid for each in found if each.owner.kind == "stack"}
+    best: dict[Owner, tuple[int, bool, bool, int]] = {}
+    for at, each in enumerate(found):
+        if each.owner.kind == "register" and each.rank == RANKS.index("stack") and each.owner.tid in stacks:
+            # a compiler keeps one and the same variable in both
+            found[at] = each = each._replace(owner=Owner("stack", None, each.owner.tid))
+        order = each.rank, each.nameless, each.owner.name not in FOREMOST, at
+        best[each.owner] = min(order, best.get(each.owner, order))
+    owners = sorted(best, key=best.__getitem__)
+    numbers = {owner: number for number, owner in enumerate(owners)}
+    edges = edges_of_seeds(search, graph.seeds)
+    return Leads(owners, [Lead(each.rank, numbers[each.owner], edge) for each, edge in zip(found, edges)])
 
 
-def main_holders(
-    graph: Graph,
-    leads: Sequence[Lead],
-    stale: Callable[[MainHolders], Sequence[Lead]] = _none,
-    chance: bool = False,
-    better: Callable[[MainHolders], Sequence[Lead]] = _none,
-) -> MainHolders:
-    """`stale` tells those by stale words, of a rank below all others, once the rest is known. `chance`: numbers may
-    lead to the inside of blocks, so that lasting holders who do without such pointers come first. `better` tells other
-    leads in place of these, if there are any, once it is known who would hold what."""
-    found = _sure_holders(graph, leads, chance)
-    for _ in range(ROUNDS):
-        others = better(found)
-        if not others:
-            break
-        found = _sure_holders(graph, others, chance)
-    _hold(graph, stale(found), 0, found)
-    return found
+def by_members(search: ImageSearch, graph: Graph, stated: Leads, found: MainHolders) -> Optional[Leads]:
+    """A variable that holds more than half of everything says little: each member of it that leads to something is an
+    owner of its own. None: there is no such variable."""
+    below = graph.table.below(found.parents, graph.blocks.sizes)
+    held = Counter[int]()
+    for block in {lead.edge >> EDGE_SHIFT for lead in stated.leads}:
+        if found.whose[block] != NOBODY and found.parents[block] == NOBODY:
+            held[found.whose[block]] += below[block]
+    number, size = max(held.items(), key=lambda each: each[1], default=(NOBODY, 0))
+    if number == NOBODY or 2 * size <= graph.blocks.bytes or stated.owners[number].kind != "global":
+        return None
+    variables, whole = TypedVariables(search), stated.owners[number]
+    members = {
+        at: variables.member(seed.address)
+        for at, (lead, seed) in enumerate(zip(stated.leads, graph.seeds))
+        if lead.owner == number
+    }
+    if not all(members.values()):
+        return None
+    own = [whole._replace(name=f"{whole.name}{member}") for member in dict.fromkeys(members.values())]
+    owners = [*stated.owners[:number], *own, *stated.owners[number + 1 :]]
+    numbers = {owner: place for place, owner in enumerate(owners)}
+    leads = [
+        lead._replace(
+            owner=numbers[
+                whole._replace(name=f"{whole.name}{members[at]}") if at in members else stated.owners[lead.owner]
+            ]
+        )
+        for at, lead in enumerate(stated.leads)
+    ]
+    return Leads(owners, leads)
 
 
-def _sure_holders(graph: Graph, leads: Sequence[Lead], chance: bool) -> MainHolders:
-    count = len(graph.blocks)
-    whose, parents, ties = (array("i", [NOBODY]) * count for _ in range(3))
-    found = MainHolders(whose, parents, ties, bytearray(count))
-    if chance:
-        sure = [each for each in leads if each.rank < RANKS.index("local") and not each.edge & INSIDE]
-        _hold(graph, sure, STALE | INSIDE, found)
-    _hold(graph, leads, STALE, found)
-    return found
+class _Who(NamedTuple):
+    """Who has a pointer."""
+
+    owner: Owner
+    rank: int
+    nameless: bool = False
+    """No symbol covers it."""
 
 
-def _hold(graph: Graph, leads: Sequence[Lead], skipped: int, found: MainHolders) -> None:
-    # a lead has four numbers of 32 bits, of which two may be NOBODY
-    rows = array("I", (number & 0xFFFFFFFF for lead in leads for number in lead))
-    graph.table.hold(rows, skipped, *found)
+def _local(tid: Optional[int], label: str) -> Optional[_Who]:
+    return _Who(Owner("stack", label, tid), RANKS.index("local")) if label else None
 
 
-def edges_of_seeds(search: ImageSearch, seeds: Sequence[Seed]) -> list[int]:
-    """One that leads into a pool's block leads to its start."""
-    nginx = Nginx(ground_of(search.session))
-    found = nginx.kinds(Selection(search.engine)) if nginx.runs else ()
-    pools = {number for numbers, _ in found for number in numbers}
-    return [each.edge & ~DEEP if each.edge >> EDGE_SHIFT in pools else each.edge for each in seeds]
+class _Named:
+    """Whom a root's words belong to."""
+
+    def __init__(self, search: ImageSearch) -> None:
+        self._search = search
+        self._files = MappedFiles(search)
+        self._locals = HoldingLocals(search)
+        self._variables = TypedVariables(search)
+
+    def owner_of(self, seed: Seed, why: Optional[str]) -> _Who:
+        """`why`: of a stale word."""
+        who = self._owner_of(seed)
+        return who._replace(owner=who.owner._replace(stale=why), rank=STALE_RANK) if why is not None else who
+
+    def _owner_of(self, seed: Seed) -> _Who:
+        roots, names = self._search.roots, self._search.names
+        block = seed.edge >> EDGE_SHIFT
+        if seed.root >= len(roots.ranges):
+            word = roots.words[seed.root - len(roots.ranges)]
+            if word.kind != "register":
+                return _Who(Owner(word.kind, word.name, word.tid), RANKS.index(word.kind))
+            if word.stale is None:
+                local = self._locals.label(block, word.tid, None, word.value)
+                return _local(word.tid, local) or _Who(Owner(word.kind, None, word.tid), RANKS.index("stack"))
+            return _Who(Owner(word.kind, VECTORS, word.tid, word.stale), STALE_RANK)
+        root = roots.ranges[seed.root]
+        rank = RANKS.index(root.kind)
+        if root.kind == "stack":
+            local = self._locals.label(block, root.tid, seed.address)
+            return _local(root.tid, local) or _Who(Owner(root.kind, None, root.tid), rank)
+        if root.kind == "runtime":
+            return _Who(Owner(root.kind, root.path), rank)
+        if root.kind == "mapping":
+            return _Who(Owner(root.kind, root.path or f"{root.start:#x}"), rank)
+        if root.kind == "global" and self._is_of_system(root.start):
+            rank = RANKS.index("of the system")
+        if root.kind == "global" and self._variables.is_cookie(block, seed.address):
+            rank = RANKS.index("cookie")
+        place = names.place(root, seed.address)
+        if place is None:
+            return _Who(Owner(root.kind, None, root.tid), rank, nameless=True)
+        name = f"{UNNAMED}{place.name}" if place.in_file else place.name or None
+        return _Who(Owner(root.kind, name, root.tid), rank, nameless=place.in_file)
+
+    def _is_of_system(self, start: int) -> bool:
+        return SYSTEM.fullmatch(self._files.path_at(start).rpartition("/")[2]) is not None
+
+
+class MappedFiles:
+    """Of one image."""
+
+    def __init__(self, search: ImageSearch) -> None:
+        self._files = [each for each in search.session.regions if each.is_file]
+        self._starts = [each.start for each in self._files]
+
+    def path_at(self, address: int) -> str:
+        """The file that is mapped there, or in front of zeroed variables."""
+        at = bisect_right(self._starts, address) - 1
+        return self._files[at].path if at >= 0 else ""
 
 
 class HoldingLocals:
@@ -295,207 +273,41 @@ def _place(variable: StartVariable) -> int:
     return variable.address or 0
 
 
-FOREMOST = ("PL_curinterp",)
-"""What a program calls its main structure, where other variables of the same rank lead to it as well."""
-RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "cookie", "local", "stack", "stale word")
-"""The better one comes first: stacks and registers hold for a moment what something else keeps, and stale words hold
-what was there before; of other mappings nobody knows what in them is old. A local variable is known to be one by its
-type, where the rest of a stack may be old. A `void *` that a callback gets back owns nothing that types lead to."""
-STALE_RANK = RANKS.index("stale word")
-OWN = ("global", "tls", "kernel", "runtime", "mapping", "stack", "register")
-"""The kinds of owners."""
-VECTORS = "vector registers"
-"""Of a thread, apart from its others: what they have is mostly old."""
+def edges_of_seeds(search: ImageSearch, seeds: Sequence[Seed]) -> list[int]:
+    """One that leads into a pool's block leads to its start."""
+    nginx = Nginx(ground_of(search.session))
+    found = nginx.kinds(Selection(search.engine)) if nginx.runs else ()
+    pools = {number for numbers, _ in found for number in numbers}
+    return [each.edge & ~DEEP if each.edge >> EDGE_SHIFT in pools else each.edge for each in seeds]
 
 
-class Owner(NamedTuple):
-    """A root, as people name it."""
+class MainHolders(NamedTuple):
+    """Of each block."""
 
-    kind: str
-    name: Optional[str]
-    """Of a stack: a local variable, "main(): book"; None: the rest of it."""
-    tid: Optional[int] = None
-    stale: Optional[str] = None
-    """What it holds by stale words is a holding of its own: see heap_model.py."""
-
-    @property
-    def is_local(self) -> bool:
-        """A variable of a function that is on a stack."""
-        return self.kind == "stack" and self.name is not None
+    whose: array[int]
+    """The owner's number; NOBODY: nothing leads there. (Owners.whose has a number of its own for that.)"""
+    parents: array[int]
+    """The block before it on the way from its owner; NOBODY where the owner points to it itself."""
+    ties: array[int]
+    """Another owner, who leads there equally well; NOBODY: there is none."""
+    ranks: bytearray
+    """The rank by which it is held."""
 
 
-class Leads(NamedTuple):
-    """Everybody who has a pointer to a block, those of the best rank and with a name first; and these pointers."""
-
-    owners: list[Owner]
-    leads: list[Lead]
-    claims: Claims
-
-
-def leads_of(search: ImageSearch, graph: Graph) -> Leads:
-    named = _Named(search)
-    found = [
-        named.owner_of(seed, why_text(graph.stale.why(seed.address)) if seed.edge & STALE else None)
-        for seed in graph.seeds
-    ]
-    claims = named.claims(graph, found)
-    stacks = {each.owner.tid for each in found if each.owner.kind == "stack"}
-    best: dict[Owner, tuple[int, bool, bool, int]] = {}
-    for at, each in enumerate(found):
-        if each.owner.kind == "register" and each.rank == RANKS.index("stack") and each.owner.tid in stacks:
-            # a compiler keeps one and the same variable in both
-            found[at] = each = each._replace(owner=Owner("stack", None, each.owner.tid))
-        order = each.rank, each.nameless, each.owner.name not in FOREMOST, at
-        best[each.owner] = min(order, best.get(each.owner, order))
-    owners = sorted(best, key=best.__getitem__)
-    numbers = {owner: number for number, owner in enumerate(owners)}
-    edges = edges_of_seeds(search, graph.seeds)
-    return Leads(owners, [Lead(each.rank, numbers[each.owner], edge) for each, edge in zip(found, edges)], claims)
-
-
-def by_members(search: ImageSearch, graph: Graph, stated: Leads, found: MainHolders) -> Optional[Leads]:
-    """A variable that holds more than half of everything says little: each member of it that leads to something is an
-    owner of its own. None: there is no such variable."""
-    below = graph.table.below(found.parents, graph.blocks.sizes)
-    held = Counter[int]()
-    for block in {lead.edge >> EDGE_SHIFT for lead in stated.leads}:
-        if found.whose[block] != NOBODY and found.parents[block] == NOBODY:
-            held[found.whose[block]] += below[block]
-    number, size = max(held.items(), key=lambda each: each[1], default=(NOBODY, 0))
-    if number == NOBODY or 2 * size <= graph.blocks.bytes or stated.owners[number].kind != "global":
-        return None
-    variables, whole = TypedVariables(search), stated.owners[number]
-    members = {
-        at: variables.member(seed.address)
-        for at, (lead, seed) in enumerate(zip(stated.leads, graph.seeds))
-        if lead.owner == number
-    }
-    if not all(members.values()):
-        return None
-    own = [whole._replace(name=f"{whole.name}{member}") for member in dict.fromkeys(members.values())]
-    owners = [*stated.owners[:number], *own, *stated.owners[number + 1 :]]
-    numbers = {owner: place for place, owner in enumerate(owners)}
-    leads = [
-        lead._replace(
-            owner=numbers[
-                whole._replace(name=f"{whole.name}{members[at]}") if at in members else stated.owners[lead.owner]
-            ]
-        )
-        for at, lead in enumerate(stated.leads)
-    ]
-    return Leads(owners, leads, stated.claims)
-
-
-def put_in_order(graph: Graph, stated: Leads, found: MainHolders) -> bool:
-    """Puts leads of locals that own something in front, and those that were borrowed behind; whether there are any."""
-    leads = stated.leads
-    taken = borrowed(graph, leads, found, stated.claims)
-    if all(leads[each].rank == RANKS.index("stack") for each in taken.others):
-        return False
-    for number in taken.owning:
-        leads[number] = leads[number]._replace(rank=0)
-    for number in taken.others:
-        leads[number] = leads[number]._replace(rank=RANKS.index("stack"))
-    return True
-
-
-class _Who(NamedTuple):
-    """Who has a pointer."""
-
-    owner: Owner
-    rank: int
-    nameless: bool = False
-    """No symbol covers it."""
-
-
-def _local(tid: Optional[int], label: str) -> Optional[_Who]:
-    return _Who(Owner("stack", label, tid), RANKS.index("local")) if label else None
-
-
-class _Named:
-    """Whom a root's words belong to."""
-
-    def __init__(self, search: ImageSearch) -> None:
-        self._search = search
-        self._files = [each for each in search.session.regions if each.is_file]
-        self._starts = [each.start for each in self._files]
-        self._locals = HoldingLocals(search)
-        self._variables = TypedVariables(search)
-
-    def owner_of(self, seed: Seed, why: Optional[str]) -> _Who:
-        """`why`: of a stale word."""
-        who = self._owner_of(seed)
-        return who._replace(owner=who.owner._replace(stale=why), rank=STALE_RANK) if why is not None else who
-
-    def _owner_of(self, seed: Seed) -> _Who:
-        roots, names = self._search.roots, self._search.names
-        block = seed.edge >> EDGE_SHIFT
-        if seed.root >= len(roots.ranges):
-            word = roots.words[seed.root - len(roots.ranges)]
-            if word.kind != "register":
-                return _Who(Owner(word.kind, word.name, word.tid), RANKS.index(word.kind))
-            if word.stale is None:
-                local = self._locals.label(block, word.tid, None, word.value)
-                return _local(word.tid, local) or _Who(Owner(word.kind, None, word.tid), RANKS.index("stack"))
-            return _Who(Owner(word.kind, VECTORS, word.tid, word.stale), STALE_RANK)
-        root = roots.ranges[seed.root]
-        rank = RANKS.index(root.kind)
-        if root.kind == "stack":
-            local = self._locals.label(block, root.tid, seed.address)
-            return _local(root.tid, local) or _Who(Owner(root.kind, None, root.tid), rank)
-        if root.kind == "runtime":
-            return _Who(Owner(root.kind, root.path), rank)
-        if root.kind == "mapping":
-            return _Who(Owner(root.kind, root.path or f"{root.start:#x}"), rank)
-        if root.kind == "global" and self._is_of_system(root.start):
-            rank = RANKS.index("of the system")
-        if root.kind == "global" and self._variables.is_cookie(block, seed.address):
-            rank = RANKS.index("cookie")
-        place = names.place(root, seed.address)
-        if place is None:
-            return _Who(Owner(root.kind, None, root.tid), rank, nameless=True)
-        name = f"{UNNAMED}{place.name}" if place.in_file else place.name or None
-        return _Who(Owner(root.kind, name, root.tid), rank, nameless=place.in_file)
-
-    def claims(self, graph: Graph, whose: Sequence[_Who]) -> Claims:
-        """`whose`: each of the graph's seeds."""
-        frames, program = StartFrames(self._search), ground_of(self._search.session).modules.program
-        path = program.path if program is not None else None
-        locals, variables, others = list[int](), list[int](), list[int]()
-        for number, (seed, who) in enumerate(zip(graph.seeds, whose)):
-            owner = who.owner
-            if owner.stale is not None or who.rank == RANKS.index("cookie"):
-                continue
-            if owner.kind == "stack" and seed.address and frames.has(owner.tid, seed.address):
-                if owner.is_local or self._variables.leads_to(seed.edge >> EDGE_SHIFT) is None:
-                    locals.append(number)
-            elif owner.kind == "global":
-                (variables if self._path_at(seed.address) == path else others).append(number)
-            elif owner.kind == "kernel":
-                others.append(number)
-        return Claims(locals, variables, others)
-
-    def _is_of_system(self, start: int) -> bool:
-        return SYSTEM.fullmatch(self._path_at(start).rpartition("/")[2]) is not None
-
-    def _path_at(self, address: int) -> str:
-        """The file that is mapped there, or in front of zeroed variables."""
-        at = bisect_right(self._starts, address) - 1
-        return self._files[at].path if at >= 0 else ""
-
-
-def stale_leads(graph: Graph, owners: list[Owner], found: MainHolders) -> Iterator[Lead]:
-    """By words of blocks that are held, to what is not: whoever holds the block holds that by a stale word. New owners
-    come last."""
+def stale_leads(graph: Graph, owners: Sequence[Owner], found: MainHolders) -> tuple[list[Owner], list[Lead]]:
+    """By words of blocks that are held, to what is not: whoever holds the block holds that by a stale word. All owners
+    are returned as well: new ones come last."""
+    every, leads = [*owners], list[Lead]()
     numbers = {owner: number for number, owner in enumerate(owners)}
     words = graph.stale
     for at in _needed(graph, found.whose):
         source = words.sources[at]
         owner = owners[found.whose[source]]._replace(stale=why_text(words.whys[at]))
         if owner not in numbers:
-            numbers[owner] = len(owners)
-            owners.append(owner)
-        yield Lead(STALE_RANK, numbers[owner], words.edges[at], source)
+            numbers[owner] = len(every)
+            every.append(owner)
+        leads.append(Lead(STALE_RANK, numbers[owner], words.edges[at], source))
+    return every, leads
 
 
 def _needed(graph: Graph, whose: array[int]) -> Sequence[int]:

@@ -1,6 +1,13 @@
 """Finds each block's main holder, and how much of what it holds nobody else leads to.
 
-If a block seems to be nobody's, encoded pointers are followed as well: see unreached.py.
+1. edges.build: every pointer of roots and blocks, and which of them are stale words.
+2. leads_of: who has each pointer of a root, and of which rank it is.
+3. sure_holders (engine/src/holders.rs): each block's holder, by rank, deep pointers and steps.
+4. in_better_order (borrowed_pointers.py): pointers that were borrowed are put behind, and 3 is done again.
+5. _hold_by_stale_words: holders for what only stale words lead to.
+6. by_members: a variable that holds most of all is split into its members, and 3 and 5 are done again.
+7. _with_encoded: if much seems to be nobody's, encoded pointers are followed (unreached.py), and 2 to 6 are done again.
+8. find_owners (engine/src/dominators.rs, ownership.rs): what each owner holds, what of it alone, and with whom.
 """
 
 from __future__ import annotations
@@ -11,9 +18,10 @@ from itertools import accumulate, chain
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...engine import OwnedSums, Ownership, places_of
-from .blocks import ALIGNED, EDGE_SHIFT, LOW, NOBODY, STALE
+from .blocks import ALIGNED, EDGE_SHIFT, INSIDE, LOW, NOBODY, STALE
+from .borrowed_pointers import claims_of, in_better_order
 from .edges import Further, Graph, build, lasting, with_more
-from .leads import RANKS, Lead, MainHolders, Owner, by_members, leads_of, main_holders, put_in_order, stale_leads
+from .leads import RANKS, Lead, Leads, MainHolders, Owner, by_members, leads_of, stale_leads
 from .pointers_to import ImageSearch
 from .unreached import pointers_again
 
@@ -156,30 +164,55 @@ def _suspects(found: BlockHolders) -> Sequence[int]:
     return places_of(NOBODY, found.main.whose)
 
 
+ROUNDS = 4
+"""So many times at most pointers that were borrowed are put behind, as each time others may hold more."""
+
+
 def _held_by(search: ImageSearch, graph: Graph) -> BlockHolders:
-    stated = leads_of(search, graph)
-    owners, leads, _ = stated
-    by_words: list[Lead] = []
     blocks = search.blocks
     is_low = search.session.memory.pointer_size == ALIGNED and len(blocks) > 0 and blocks.starts[0] < LOW
-
-    def sure() -> list[Lead]:
-        return [each for each in leads if not each.edge & STALE]
-
-    def better(found: MainHolders) -> Sequence[Lead]:
-        return sure() if put_in_order(graph, stated, found) else ()
-
-    def stale(found: MainHolders) -> Sequence[Lead]:
-        by_words.extend(stale_leads(graph, owners, found))
-        return [*(each for each in leads if each.edge & STALE), *by_words]
-
-    main = main_holders(graph, sure(), stale, chance=is_low, better=better)
-    members = by_members(search, graph, stated, main)
+    stated = leads_of(search, graph)
+    claims = claims_of(search, graph, stated)
+    main = sure_holders(graph, stated.leads, is_low)
+    for _ in range(ROUNDS):
+        better = in_better_order(graph, stated, main, claims)
+        if better is None:
+            break
+        stated = better
+        main = sure_holders(graph, stated.leads, is_low)
+    told = _hold_by_stale_words(graph, stated, main)
+    members = by_members(search, graph, stated._replace(owners=told.owners), main)
     if members is not None:
-        stated, (owners, leads, _) = members, members
-        by_words.clear()
-        main = main_holders(graph, sure(), stale, chance=is_low)
-    return BlockHolders(graph, owners, [*leads, *by_words], main)
+        main = sure_holders(graph, members.leads, is_low)
+        told = _hold_by_stale_words(graph, members, main)
+    return BlockHolders(graph, told.owners, told.leads, main)
+
+
+def sure_holders(graph: Graph, leads: Sequence[Lead], chance: bool = False) -> MainHolders:
+    """Those that need no stale words. `chance`: numbers may lead to the inside of blocks, so that lasting holders who
+    do without such pointers come first."""
+    count = len(graph.blocks)
+    whose, parents, ties = (array("i", [NOBODY]) * count for _ in range(3))
+    found = MainHolders(whose, parents, ties, bytearray(count))
+    sure = [each for each in leads if not each.edge & STALE]
+    if chance:
+        first = [each for each in sure if each.rank < RANKS.index("local") and not each.edge & INSIDE]
+        _hold(graph, first, STALE | INSIDE, found)
+    _hold(graph, sure, STALE, found)
+    return found
+
+
+def _hold_by_stale_words(graph: Graph, stated: Leads, found: MainHolders) -> Leads:
+    """Gives a holder to what only stale words lead to, whose rank is below all others; who has these words as well."""
+    owners, by_words = stale_leads(graph, stated.owners, found)
+    _hold(graph, [*(each for each in stated.leads if each.edge & STALE), *by_words], 0, found)
+    return Leads(owners, [*stated.leads, *by_words])
+
+
+def _hold(graph: Graph, leads: Sequence[Lead], skipped: int, found: MainHolders) -> None:
+    # a lead has four numbers of 32 bits, of which two may be NOBODY
+    rows = array("I", (number & 0xFFFFFFFF for lead in leads for number in lead))
+    graph.table.hold(rows, skipped, *found)
 
 
 def find_owners(search: ImageSearch) -> Owners:

@@ -1,7 +1,9 @@
 """What a program reaches its blocks from: variables, stacks, registers, memory that is not malloc's, the kernel.
 
-Never malloc's own structures: what they point to is free, or all there is. What is below a stack pointer is no root,
-nor what an arena has given up. See docs/owners.md.
+A root is a word that the program itself can still use: in a variable or in TLS, in the used part of a stack, in a
+runtime's heap or another mapping that is not malloc's, in a thread's register, or in what the kernel keeps for it. No
+roots are malloc's own structures, which point to what is free or to all there is, what lies below a stack pointer, and
+what an arena has given up. See docs/owners.md.
 """
 
 from __future__ import annotations

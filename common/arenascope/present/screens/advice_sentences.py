@@ -6,7 +6,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Union
 
 from ...analysis.advice import Advice
 from ...analysis.causes import Facts, lost_of, stranded_by, trim_seconds
-from ...analysis.resident_parts import MainHolder, PageSharer
+from ...analysis.held_sums import MainHolder, PageSharer
 from ...base.class_names import type_words
 from ...base.heap_model import Statement, whole
 from ..shared_text.lines_and_tables import Style, count, duration, with_verb

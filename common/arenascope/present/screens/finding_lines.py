@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH, Facts
-from ...analysis.resident_parts import SPACE, Lost
+from ...analysis.held_sums import Lost
+from ...analysis.resident_parts import SPACE
 from ...base.class_names import type_words, with_short_names
 from ...base.heap_model import FINDING_REASONS, Statement
 from ...blocks.declared.waste_rows import WasteRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.compare_snapshots import NAMELESS
-from ...analysis.resident_parts import HeldSums, Holder, is_unnamed
+from ...analysis.held_sums import HeldSums, Holder, is_unnamed
 from ...base.class_names import type_words
 from ...base.heap_model import Kind, Statement
 from ...base.printable import UserData

@@ -9,19 +9,9 @@ from ...analysis.advice import LOOKS, OF_LEAKS, Advice
 from ...analysis.causes import Facts
 from ...analysis.compare_snapshots import CONTAINER, NAMELESS
 from ...analysis.growth import BLOCKS_OF_A_SIZE, Grown, worth_naming
+from ...analysis.held_sums import FIRST, HeldSums, is_unnamed
 from ...analysis.pinning_blocks import TypeRow
-from ...analysis.resident_parts import (
-    ANONYMOUS,
-    FIRST,
-    LIVE,
-    OF_ARENAS,
-    PARTS,
-    RESIDENT,
-    SPACE,
-    HeldSums,
-    ResidentPicture,
-    is_unnamed,
-)
+from ...analysis.resident_parts import ANONYMOUS, LIVE, OF_ARENAS, PARTS, RESIDENT, SPACE, ResidentPicture
 from ...base.class_names import type_words
 from ...base.heap_model import Statement, whole
 from ...blocks.declared.container_rows import ContainerRow

@@ -7,7 +7,7 @@ import re
 import textwrap
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar
 
-from ...analysis.resident_parts import is_unnamed
+from ...analysis.held_sums import is_unnamed
 from ...base import optional_libraries
 from ...base.about import PROGRAM
 from ...base.argv import with_suggestion

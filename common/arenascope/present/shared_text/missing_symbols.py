@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Optional, Sequence
 
-from ...analysis.resident_parts import UNNAMED, is_unnamed
+from ...analysis.held_sums import UNNAMED, is_unnamed
 from ...base.heap_model import Statement
 from ...base.printable import first_few, one_line
 from ...sources.debug_packages import debug_package
