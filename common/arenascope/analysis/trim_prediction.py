@@ -6,7 +6,7 @@ plan_trim, for one arena:
 2. _madvise_ranges (advised): mtrim gives back the whole pages of each free chunk, but for its first fields.
 3. systrim: the break of the main arena moves back over its top. Other arenas' tops stay: `tops` are their whole pages.
 
-What then shows in RSS session/resident.py counts; locked mappings stop madvise (until_locked). reasons: what stays, and
+What then shows in RSS session/trims.py counts; locked mappings stop madvise (until_locked). reasons: what stays, and
 why.
 
 No heap is swept: it needs only the chunks that are listed in bins and fastbins, and top. Where this glibc has fastbins,

@@ -23,16 +23,10 @@ from ..analysis.pinning_blocks import (
 from ..analysis.trim_prediction import plan_trim, until_locked
 from ..base.heap_model import BY_SIZE, ArenaHeader, Heap, Range, Statement
 from ..base.progress_meter import Unseen, metered
-from ..session.resident import (
-    listed_not_met,
-    pages_of,
-    parts_differ,
-    resident_spans,
-    thresholds_of,
-    top_differs,
-    trim_rules,
-)
+from ..session.problems import listed_not_met, parts_differ, top_differs
+from ..session.resident import pages_of, resident_spans
 from ..session.session import Session
+from ..session.trims import thresholds_of, trim_rules
 from ..sources.target import Runs, Span
 from .block_index import NamedLiveBlocks
 from .declared.fitting_structs import fitting_structs

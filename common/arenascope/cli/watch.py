@@ -24,8 +24,9 @@ from ..present.json_documents import snapshot_file
 from ..present.screens.report_lines import LABELS, growth_headlines, interval_words, rate_words, size_of
 from ..present.screens.verdict import OtherScreen, outside_malloc_lines
 from ..present.shared_text.lines_and_tables import Style, bar, duration, signed, table
-from ..session.resident import resident_picture, trims
+from ..session.resident import resident_picture
 from ..session.session import Session
+from ..session.trims import trims
 from ..sources.live.cgroups import memory_left, memory_limit
 from ..sources.live.procfiles import born, name_of, read_status
 from .shell import How, QuietDoor, ShellDoor, typed_program, unbroken

@@ -19,7 +19,9 @@ from ..present.json_documents.shared_records import (
     share_record,
 )
 from ..present.shared_text.lines_and_tables import AT_MOST, NO_HEAP, Style, count, cut, next_lines, number, table
-from ..session.resident import GlibcShare, mmapped_tally, problems_of, quick_usages, share_of, trims
+from ..session.problems import mmapped_tally, problems_of
+from ..session.resident import GlibcShare, quick_usages, share_of
+from ..session.trims import trims
 from .framework.command import LIMIT, Answer, Context, argument, command
 
 Plans = Mapping[int, Trim]

@@ -7,7 +7,7 @@ from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 from ..base.heap_model import Bin
 from ..present.json_documents.record import Document, Record, Size
 from ..present.shared_text.lines_and_tables import AT_LEAST, Column, column_table, count, cut, left_out, number
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command, of_heap
 
 

@@ -26,7 +26,7 @@ from ..present.json_documents.record import (
 from ..present.json_documents.shared_records import ArenaOrNone
 from ..present.shared_text.lines_and_tables import NO_HEAP, Style, count, table
 from ..present.shared_text.problem_sentences import breach_words, sentence
-from ..session.resident import miscounted, problems_of
+from ..session.problems import miscounted, problems_of
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, command
 

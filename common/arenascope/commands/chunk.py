@@ -29,7 +29,7 @@ from ..present.screens.pointer_lines import PointerRecord, RefsScreen
 from ..present.screens.type_lines import short_name
 from ..present.shared_text.lines_and_tables import Style, count, next_lines
 from ..present.shared_text.problem_sentences import sentence
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from ..session.session import Session
 from ..sources.target import text_of
 from .framework.arguments import RULES

@@ -21,7 +21,7 @@ from ..present.json_documents.record import Address, ChunkTally, Document, Recor
 from ..present.json_documents.shared_records import Index
 from ..present.screens.chunk_lines import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.type_lines import is_called, name_in_documents, name_of
-from ..session.resident import listed_not_met, parts_differ, problems_of, top_differs
+from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
 from .framework.where import WHERE, WhereRecord, asked_where, where_key, where_line

@@ -25,7 +25,7 @@ from ..present.shared_text.lines_and_tables import (
     word,
 )
 from ..present.shared_text.missing_symbols import NOT_READ, names_of, without_debug_information, without_types_text
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
 from .framework.live_copy import CopiedImage, looked

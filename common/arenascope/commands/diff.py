@@ -17,7 +17,7 @@ from ..present.screens.report_lines import LABELS
 from ..present.screens.verdict import outside_malloc_lines
 from ..present.shared_text.lines_and_tables import Style, signed, table
 from ..present.shared_text.problem_sentences import sentence
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from .framework.command import Answer, Context, always, argument, command
 from .snapshot import look_limit, take
 

@@ -8,7 +8,7 @@ from ..base.heap_model import Heap
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import Index
 from ..present.shared_text.lines_and_tables import AT_LEAST, Column, column_table, count
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from .framework.command import ARENA, LIMIT, Answer, Context, command, of_heap
 
 

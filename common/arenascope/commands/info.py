@@ -11,7 +11,7 @@ from ..glibc.process_layout import Layout
 from ..present.json_documents.record import Document
 from ..present.shared_text.lines_and_tables import Painted, Part
 from ..present.shared_text.problem_sentences import sentence
-from ..session.resident import inexact, problems_of, unknown_release
+from ..session.problems import inexact, problems_of, unknown_release
 from .framework.command import Answer, Context, always, command
 
 

@@ -18,7 +18,7 @@ from ..present.json_documents.shared_records import MAY_BE, STRENGTHS
 from ..present.screens.pointer_lines import STALE_WORDS
 from ..present.screens.type_lines import GUESS, may_be
 from ..present.shared_text.lines_and_tables import Column, Style, column_table, count, cut, left_out, next_lines
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, Answer, Context, always, argument, command, of_heap
 from .framework.live_copy import looked

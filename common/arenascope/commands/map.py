@@ -35,7 +35,7 @@ from ..present.shared_text.lines_and_tables import (
     table,
 )
 from ..present.shared_text.problem_sentences import sentences as sentences_of
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from ..session.session import Session
 from ..sources.target import Target
 from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command

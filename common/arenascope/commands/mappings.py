@@ -9,7 +9,8 @@ from ..analysis.resident_parts import MALLOC, USES, Extent, Mapped, mapped, part
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import Index
 from ..present.shared_text.lines_and_tables import Column, Style, column_table, count, next_lines
-from ..session.resident import heap_pages, mmapped_extents, problems_of
+from ..session.problems import problems_of
+from ..session.resident import heap_pages, mmapped_extents
 from ..session.session import Session
 from ..sources.target import MappingUse
 from .framework.command import LIMIT, Answer, Context, argument, command

@@ -9,7 +9,8 @@ from ..blocks.single_blocks import kinds_by_types
 from ..present.json_documents.record import Address, ChunkTally, Document, Record, Size
 from ..present.screens.type_lines import A_GUESS, name_of
 from ..present.shared_text.lines_and_tables import Column, column_table, count, cut, left_out
-from ..session.resident import mmapped_mismatch, mmapped_tally, pages_of, problems_of
+from ..session.problems import mmapped_mismatch, mmapped_tally, problems_of
+from ..session.resident import pages_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
 
 

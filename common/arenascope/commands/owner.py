@@ -13,7 +13,7 @@ from ..present.json_documents.shared_records import OwnerRecord
 from ..present.screens.owner_lines import whose
 from ..present.screens.pointer_lines import GoalPlace, GoalRecord, PointerRecord, RefsScreen, nowhere, owner_lines
 from ..present.shared_text.lines_and_tables import unmarked
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, always, argument, command
 from .framework.live_copy import looked

@@ -24,7 +24,8 @@ from ..present.screens.type_lines import name_of
 from ..present.shared_text.lines_and_tables import NO_HEAP, UNKNOWN, Style
 from ..present.shared_text.missing_symbols import unnamed_variables, unnamed_variables_text
 from ..present.shared_text.problem_sentences import sentences
-from ..session.resident import pages_of, problems_of
+from ..session.problems import problems_of
+from ..session.resident import pages_of
 from ..session.session import Session
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap

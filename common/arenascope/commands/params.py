@@ -21,7 +21,7 @@ from ..glibc.malloc_par import (
 from ..glibc.process_layout import Layout
 from ..present.json_documents.record import Document, Record, Size, StatementRecord, statement_record
 from ..present.shared_text.lines_and_tables import AT_LEAST, Style, count, number, table
-from ..session.resident import depends_on_mp, problems_of, unknown_release
+from ..session.problems import depends_on_mp, problems_of, unknown_release
 from .framework.command import Answer, Context, command
 
 

@@ -27,8 +27,9 @@ from ..present.json_documents.record import (
 from ..present.json_documents.shared_records import HELD_MOST, WRITTEN, BlocksOfType, HolderOfMost, Index, OwnerRecord
 from ..present.screens.type_lines import name_of
 from ..present.shared_text.lines_and_tables import Style, count, left_out, next_lines, table
-from ..session.resident import problems_of, resident_bytes, thresholds_of, trim_rules
+from ..session.problems import problems_of
 from ..session.session import Session
+from ..session.trims import resident_bytes, thresholds_of, trim_rules
 from ..sources.target import text_of
 from .framework import live_copy
 from .framework.command import ARENA, WITH_VALUES, Answer, Context, always, argument, command, of_heap

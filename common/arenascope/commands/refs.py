@@ -9,7 +9,7 @@ from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
 from ..present.json_documents.record import Document
 from ..present.screens.pointer_lines import GoalPlace, GoalRecord, PointerRecord, RefsScreen, nowhere, pointers
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command
 from .framework.live_copy import looked

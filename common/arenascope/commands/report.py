@@ -61,8 +61,10 @@ from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.shared_text.lines_and_tables import NO_HEAP, Style, duration, unmarked_names
 from ..present.shared_text.missing_symbols import unnamed_variables
 from ..present.shared_text.problem_sentences import sentence, sentences
-from ..session.resident import depends_on_mp, find_means, problems_of, read_resident, trims
+from ..session.problems import depends_on_mp, problems_of
+from ..session.resident import find_means, read_resident
 from ..session.session import Session
+from ..session.trims import trims
 from .containers import ContainerRecord, live_bytes, missing_containers, note_text
 from .containers import row_record as container_record
 from .framework import live_copy

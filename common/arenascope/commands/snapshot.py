@@ -16,7 +16,7 @@ from ..present.json_documents.record import Document, Size
 from ..present.json_documents.snapshot_file import read, write
 from ..present.shared_text.lines_and_tables import count, duration
 from ..present.shared_text.problem_sentences import sentences
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from ..session.session import Session, likely_chunks
 from ..sources.live.process import ProcessImage
 from .containers import row_record

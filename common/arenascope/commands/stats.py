@@ -6,7 +6,7 @@ from typing import Iterator, Optional, Sequence
 
 from ..base.heap_model import Arena, Params
 from ..present.json_documents.record import Document
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from .framework.command import Answer, Context, always, command
 from .info import may_be_written
 

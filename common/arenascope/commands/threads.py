@@ -9,7 +9,7 @@ from ..base.heap_model import ThreadCache
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import ArenaOrNone, ArenaThread
 from ..present.shared_text.lines_and_tables import Column, column_table, count, number
-from ..session.resident import problems_of
+from ..session.problems import problems_of
 from .framework.command import LIMIT, Answer, Context, command, of_heap
 
 

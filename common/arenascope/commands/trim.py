@@ -27,8 +27,10 @@ from ..present.json_documents.record import (
 from ..present.json_documents.shared_records import ArenaIndex
 from ..present.shared_text.lines_and_tables import AT_LEAST, Style, count, duration, number, table
 from ..present.shared_text.problem_sentences import sentence
-from ..session.resident import RUN_ON, code_of, find_means, problems_of, replaced, trims
+from ..session.problems import RUN_ON, problems_of, replaced
+from ..session.resident import code_of, find_means
 from ..session.session import Session, likely_chunks
+from ..session.trims import trims
 from ..sources.live.procfiles import is_zombie, name_of, seccomp_modes, status_number
 from ..sources.target import MemoryUse, ThreadInfo
 from .framework.command import ARENA, LIMIT, Answer, Context, Controller, FunctionCall, argument, command, of_heap

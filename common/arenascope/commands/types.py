@@ -39,7 +39,7 @@ from ..present.screens.owner_lines import HolderNames
 from ..present.screens.type_lines import GUESS, is_called, lines, name_of, note_text
 from ..present.shared_text.lines_and_tables import CUT, Style, count, cut, next_lines, share, table, word
 from ..present.shared_text.missing_symbols import NOT_READ, names_of, without_debug_information
-from ..session.resident import parts_differ, problems_of
+from ..session.problems import parts_differ, problems_of
 from ..session.session import Session
 from ..sources.types_by_engine import TypesByEngine
 from .framework import live_copy

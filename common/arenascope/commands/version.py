@@ -27,7 +27,8 @@ from ..present.json_documents.shared_records import (
 from ..present.shared_text.lines_and_tables import Style, count
 from ..present.shared_text.missing_symbols import missing_line, without_debug_information
 from ..present.shared_text.problem_sentences import Wording, sentence, worded
-from ..session.resident import problems_of, share_of, unknown_release
+from ..session.problems import problems_of, unknown_release
+from ..session.resident import share_of
 from ..session.session import Session
 from .arenas import allocators_lines
 from .framework.command import Answer, Context, argument, command

@@ -9,7 +9,7 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.heap_model import Kind, Statement
 from ...engine import ENCODINGS, places_of
-from ...session.resident import miscounted
+from ...session.problems import miscounted
 from ...session.session import Session
 from ..block_index import WEAK_EVIDENCE
 from ..declared.once_per_image import declared_kinds
