@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::claims::{Strength, PAIR};
-use super::layouts::{Layouts, TypeTable};
+use super::layouts::{Layouts, Slot, TypeTable};
 use super::memory::Memory;
 use super::names::{BlockName, NameForm, ELEMENT, NOBODY, NONE};
 use super::trace::{Named, Start};
@@ -846,12 +846,22 @@ impl Rows<'_> {
     /// Whether structs of one pattern have two links, and what one leads to has the other one back: a list, not a tree.
     fn leads_back(&self, number: u32, links: &[Rc<str>]) -> Result<bool> {
         let [one, other] = links else { return Ok(false) };
-        let (Some(one), Some(other)) = (self.link(number, one)?, self.link(number, other)?) else { return Ok(false) };
+        let (Some(first), Some(second)) = (self.link(number, one)?, self.link(number, other)?) else {
+            return Ok(false);
+        };
+        // a tree's node may lead to one below it and to the one above
+        let Some(of) = self.known.names[self.pattern(number).name as usize].of else { return Ok(false) };
+        let layout = self.known.layouts.of(of)?;
+        let target = layout.slots.iter().find(|slot| slot.offset == first).map(|slot| slot.target);
+        let beside = |slot: &&Slot| Some(slot.target) == target && split_member(&slot.step).0 == split_member(one).0;
+        if layout.slots.iter().filter(beside).count() > 2 {
+            return Ok(false);
+        }
         let memory = self.known.memory;
         let mut right = 0;
         for block in self.blocks.get(&number).into_iter().flatten().take(FEW_NODES) {
             let start = memory.start(*block);
-            for (there, back) in [(one, other), (other, one)] {
+            for (there, back) in [(first, second), (second, first)] {
                 let value = memory.word(start.wrapping_add(there)).unwrap_or(0);
                 let Some((next, _)) = memory.before(value) else { continue };
                 if self.patterns.of[next as usize] != number || next == *block {

@@ -914,6 +914,23 @@ fn a_list_with_links_back_is_no_tree() {
 }
 
 #[test]
+fn a_tree_of_which_two_links_are_met_is_no_list() {
+    let mut program = Program::new();
+    let types = program.types.clone();
+    let node = types.structure("node", 40, &[]);
+    let fields = [("left", 0, types.to(node)), ("right", 8, types.to(node)), ("parent", 16, types.to(node))];
+    types.set(node, &fields);
+    let nodes: Vec<u64> = (0..5).map(|_| program.malloc(40, &[])).collect();
+    for pair in nodes.windows(2) {
+        program.heap.put(pair[0] + 8, &[pair[1]]);
+        program.heap.put(pair[1] + 16, &[pair[0]]);
+    }
+    program.variable("current", types.to(node), &[nodes[2]]);
+    let rows = program.rows();
+    assert_eq!(shown(&rows[0]), ("current", RowForm::Tree, vec!["parent", "right"], 1, counted(5, 5)));
+}
+
+#[test]
 fn a_list_of_what_is_larger_than_its_type_is_not_certain() {
     for size in [24, 100] {
         let mut program = Program::new();
