@@ -15,7 +15,7 @@ from arenascope.base.errors import EndedError, RefusedError
 from arenascope.commands.framework.command import FunctionCall
 from arenascope.commands.trim import FATAL_SIGNALS, DebuggerController, gone, locked_out, still_at_work, taken_back
 from arenascope.glibc.find.inside_malloc import StackFrame
-from arenascope.sources.live.procfiles import exit_code, is_dead
+from arenascope.sources.live.proc_tables import exit_code, is_dead
 from arenascope.sources.target import ThreadInfo
 
 RETURNED = "arenascope_returned"

@@ -17,11 +17,11 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.sources import debugged_image as debugged
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.elf_file import AT_PAGESZ, parse_auxv
-from arenascope.sources.elf.environment import from_stack, parse_block
+from arenascope.sources.elf.environment_variables import from_stack, parse_block
 from arenascope.sources.elf.modules import Module, Modules, loaded_regions
-from arenascope.sources.live.procfiles import parse_regions
+from arenascope.sources.image_files import Source
+from arenascope.sources.live.proc_tables import parse_regions
 from arenascope.sources.memory import Memory
-from arenascope.sources.source import Source
 from arenascope.sources.target import (
     ByteOrder,
     FieldPlace,

@@ -16,7 +16,7 @@ from arenascope.base.errors import MemoryReadError
 from arenascope.sources import debugged_image as debugged
 from arenascope.sources.elf.address_names import DEBUG_FOLDERS
 from arenascope.sources.elf.elf_file import BUILD_ID_DIGITS
-from arenascope.sources.source import Source
+from arenascope.sources.image_files import Source
 from arenascope.sources.target import (
     ByteOrder,
     FieldPlace,

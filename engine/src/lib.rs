@@ -20,12 +20,12 @@ pub mod graph;
 pub mod groups;
 pub mod holders;
 pub mod image;
-pub mod insides;
+pub mod interior_pointers;
 pub mod live;
 pub mod ownership;
-pub mod pages;
 pub mod pointer_strength;
 pub mod python;
+pub mod resident_pages;
 pub mod selection;
 pub mod stale;
 pub mod sweep;
@@ -45,7 +45,7 @@ use crate::holders::{Held, Lead};
 use crate::image::{Image, Piece, Span};
 use crate::live::Lists;
 use crate::ownership::Tree;
-use crate::pages::{Join, Rules};
+use crate::resident_pages::{Join, Rules};
 use crate::selection::{Expression, Rows};
 use crate::stale::{Excluded, Stale};
 use crate::sweep::{Chunks, Listed, Stretch, Swept};
@@ -499,7 +499,7 @@ pub unsafe extern "C" fn arenascope_search(
     })
 }
 
-/// See `pages::pages`: what is in memory and what would leave it, of 64 bits, by owners. `join`: 0 where a page of two is
+/// See `resident_pages::pages`: what is in memory and what would leave it, of 64 bits, by owners. `join`: 0 where a page of two is
 /// nobody's, 1 for sets, 2 for a tree, of which `above` tells.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_pages(
@@ -525,8 +525,17 @@ pub unsafe extern "C" fn arenascope_pages(
         let [page, kept, header] = *rules;
         let rules = Rules { page, kept, header };
         let (heaps, present, besides) = (heaps.of(), present.of(), besides.of());
-        let found =
-            pages::pages(&engine.blocks, heaps, present, besides, whose.of(), owners as usize, rules, &join, control)?;
+        let found = resident_pages::pages(
+            &engine.blocks,
+            heaps,
+            present,
+            besides,
+            whose.of(),
+            owners as usize,
+            rules,
+            &join,
+            control,
+        )?;
         *to = [Given::of(found.resident), Given::of(found.returns)];
         Ok(())
     })

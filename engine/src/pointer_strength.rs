@@ -11,7 +11,7 @@ use crate::edges::target;
 use crate::failure::{push, Control, Failure, Pace, Result};
 use crate::graph::Graph;
 use crate::image::{Cursor, Image};
-use crate::insides::{insides, leads_back};
+use crate::interior_pointers::{insides, leads_back};
 
 /// Bytes of each entry in a PHP array, and of its two places in the table in front.
 const BUCKET: u64 = 32;

@@ -12,9 +12,9 @@ use arenascope::graph::Graph;
 use arenascope::groups::groups;
 use arenascope::holders::{hold, Held, Lead};
 use arenascope::image::{Image, Piece, Span};
-use arenascope::insides::insides;
+use arenascope::interior_pointers::insides;
 use arenascope::ownership::{ownership, Tree};
-use arenascope::pages::{pages, Join, Rules};
+use arenascope::resident_pages::{pages, Join, Rules};
 use arenascope::stale::{Excluded, Stale};
 use arenascope::sweep::{self, sweep, Chunks, Listed, Stretch};
 

@@ -13,7 +13,7 @@ from subjects import Subject
 
 from arenascope.analysis.pinning_blocks import HeldBack, Typed
 from arenascope.base.heap_model import ArenaHeader, ChunkRun, Heap
-from arenascope.blocks.types_of_image import held_back, in_memory
+from arenascope.blocks.type_figures import held_back, in_memory
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.live.live_target import ProcessTarget

@@ -29,11 +29,11 @@ def target_in_lldb():
 
 def seen_by_shell():
     """What `types` sees, which copies a process first."""
-    from arenascope.blocks import types_of_image
+    from arenascope.blocks import type_figures
     from arenascope.cli.main import main
 
-    types_of, seen = types_of_image.types_of, []
-    types_of_image.types_of = lambda *given, **named: seen.append(types_of(*given, **named)) or seen[-1]
+    types_of, seen = type_figures.types_of, []
+    type_figures.types_of = lambda *given, **named: seen.append(types_of(*given, **named)) or seen[-1]
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(["types", SUBJECT, "--declared"]) == 0
     return seen[0].live

@@ -13,7 +13,7 @@ from subjects import Subject, fixture_program
 from arenascope.cli import several_subjects
 from arenascope.commands.framework.find_command import find_command
 from arenascope.glibc.find.inside_malloc import LOAD_SYMBOLS
-from arenascope.sources.live import procfiles
+from arenascope.sources.live import proc_tables
 
 pytestmark = pytest.mark.skipif(
     HOST.machine not in ("x86_64", "aarch64"), reason="the shell calls into x86-64 and aarch64 processes alone"
@@ -123,8 +123,8 @@ def test_another_machine_is_refused() -> None:
 
 def test_a_shadow_stack_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the row that Linux 6.6 and later have; few processors make one, so that the row alone is written here."""
-    row = procfiles.status_row
+    row = proc_tables.status_row
     told = {"x86_Thread_features": "shstk wrss"}
-    monkeypatch.setattr(procfiles, "status_row", lambda pid, name: told.get(name) or row(pid, name))
+    monkeypatch.setattr(proc_tables, "status_row", lambda pid, name: told.get(name) or row(pid, name))
     with Subject("bins") as subject:
         is_refused(subject, "calls-forbidden")

@@ -14,8 +14,8 @@ import pytest
 from shell_door import arenascope
 from subjects import Started, Subject
 
+from arenascope.sources.live.proc_tables import is_kernel_thread
 from arenascope.sources.live.processes_by_name import interpreter_called, names_of, other_pids, processes_called
-from arenascope.sources.live.procfiles import is_kernel_thread
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = f"f{os.getpid()}-familiar-line"

@@ -90,8 +90,8 @@ def test_a_process_that_becomes_another_program_is_an_error_of_one_line(start, t
 
 
 def test_one_that_is_about_to_end_is_no_kernel_thread():
-    from arenascope.sources.live import procfiles
+    from arenascope.sources.live import proc_tables
 
-    assert not procfiles.is_kernel_thread(os.getpid())
+    assert not proc_tables.is_kernel_thread(os.getpid())
     if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n":
-        assert procfiles.is_kernel_thread(2)
+        assert proc_tables.is_kernel_thread(2)

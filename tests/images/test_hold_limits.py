@@ -18,7 +18,7 @@ from test_short_holds import asked
 from arenascope.cli import several_subjects, shell
 from arenascope.commands.framework import live_copy
 from arenascope.sources.live import process_hold
-from arenascope.sources.live.procfiles import born
+from arenascope.sources.live.proc_tables import born
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAMES = 2
@@ -27,7 +27,7 @@ WATCHED = """
 import json, sys, time
 from arenascope.cli import main, shell
 from arenascope.sources.live import process_hold
-from arenascope.sources.live.procfiles import thread_state
+from arenascope.sources.live.proc_tables import thread_state
 pid, frames, log, *words = sys.argv[1:]
 shell.PATIENCE, shell.EVERY = 0.0, 0.01
 seen, show, release = [], shell.OverwrittenLine.show, process_hold.Freeze.release

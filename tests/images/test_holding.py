@@ -19,8 +19,8 @@ from subjects import Subject
 from waiting import await_that, states
 
 from arenascope.base.errors import HoldEnded, TargetError
-from arenascope.sources.live import process_hold, procfiles, sigstop
-from arenascope.sources.live.procfiles import born, thread_state
+from arenascope.sources.live import proc_tables, process_hold, sigstop
+from arenascope.sources.live.proc_tables import born, thread_state
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
@@ -44,7 +44,7 @@ HOLD = """
 import sys, time
 from arenascope.base.errors import HoldEnded
 from arenascope.sources.live import process_hold
-from arenascope.sources.live.procfiles import born
+from arenascope.sources.live.proc_tables import born
 pid, how, at_most = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 held = process_hold.Freeze(how, at_most)
 held.hold(pid, born(pid))
@@ -264,7 +264,7 @@ def test_a_vfork_that_ends_in_time(vforked, monkeypatch, how):
 def test_time_that_is_up_before_all_stand_still(sender, monkeypatch):
     """Says so, and not that a thread did not stop."""
     monkeypatch.setattr(process_hold, "GRACE", 1000.0)
-    monkeypatch.setattr(procfiles, "thread_state", lambda pid, tid: "S")
+    monkeypatch.setattr(proc_tables, "thread_state", lambda pid, tid: "S")
     assert " 0.05 s" in hold(sender, "signal", 0.05)
     monkeypatch.undo()
     is_well(sender)

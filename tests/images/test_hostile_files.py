@@ -32,7 +32,7 @@ from arenascope.sources.core.holes import DenseResidency
 from arenascope.sources.core.save_image import note_bytes
 from arenascope.sources.elf.address_names import _names
 from arenascope.sources.elf.elf_file import AT_PAGESZ, NT_AUXV, PT_LOAD, PT_NOTE, ElfFile, Note, parse_notes
-from arenascope.sources.elf.environment import from_stack
+from arenascope.sources.elf.environment_variables import from_stack
 
 pytestmark = pytest.mark.xdist_group("hostile files")
 

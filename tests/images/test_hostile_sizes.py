@@ -38,7 +38,7 @@ from arenascope.sources.elf.elf_file import (
     find_symbols,
     glibc_version,
 )
-from arenascope.sources.elf.environment import from_stack
+from arenascope.sources.elf.environment_variables import from_stack
 from arenascope.sources.elf.modules import Module, Modules
 from arenascope.sources.live.process import _can_read
 from arenascope.sources.shell_target import ShellTarget

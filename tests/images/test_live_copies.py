@@ -30,8 +30,8 @@ from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.core_in_memory import CopyBytes, MemoryWriter
 from arenascope.sources.core.save_image import CoreWriter
 from arenascope.sources.live import cgroups, process_hold, save_process
+from arenascope.sources.live.proc_tables import thread_state
 from arenascope.sources.live.process import ProcessImage
-from arenascope.sources.live.procfiles import thread_state
 from arenascope.sources.shell_target import ShellTarget
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from shell_door import arenascope
 
 from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.sources.elf.elf_file import ElfFile
-from arenascope.sources.live import procfiles
+from arenascope.sources.live import proc_tables
 from arenascope.sources.live.process import ProcessImage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,7 @@ def test_identity(image, subject):
     assert image.pid == image.memory_tid == subject.pid
     assert (image.pointer_size, image.byte_order, image.page_size) == (8, sys.byteorder, PAGE)
     assert image.auxv[6] == PAGE
-    status = procfiles.read_status(subject.pid)
+    status = proc_tables.read_status(subject.pid)
     assert status.rss == int(subject.status("VmRSS").split()[0]) * 1024
     assert status.swap == int(subject.status("VmSwap").split()[0]) * 1024
     assert (status.name, status.uid, status.threads) == ("subject", os.geteuid(), 3)
@@ -292,35 +292,35 @@ def test_a_filter_on_system_calls_is_named(subject):
 def test_every_counter_of_smaps(subject):
     """Of one text: Pss changes whenever another process maps or leaves the same file."""
     text = Path(f"/proc/{subject.pid}/smaps").read_bytes()
-    entries = dict(procfiles.smaps(text))
+    entries = dict(proc_tables.smaps(text))
     truth = subject.counters(text.decode())
     assert [region.start for region in entries] == [*truth]
     for sizes, rows in zip(truth.values(), entries.values()):
-        told = {key: procfiles.counter(rows, b"\n%b:" % key.encode()) for key in sizes if key != "Size"}
+        told = {key: proc_tables.counter(rows, b"\n%b:" % key.encode()) for key in sizes if key != "Size"}
         assert {**told, "Size": sizes["Size"]} == sizes
 
 
 def test_smaps_and_rollup(subject):
     truth = subject.counters()
-    use = procfiles.memory_of(subject.pid)
+    use = proc_tables.memory_of(subject.pid)
     assert tuple(use) == tuple(sum(sizes[key] for sizes in truth.values()) for key in ("Rss", "Anonymous"))
     locked = subject.facts["locked"]
-    assert procfiles.unreleasable_ranges(subject.pid) == [(locked, locked + 8 * PAGE)]
-    entries = procfiles.smaps(procfiles.read_smaps(subject.pid))
+    assert proc_tables.unreleasable_ranges(subject.pid) == [(locked, locked + 8 * PAGE)]
+    entries = proc_tables.smaps(proc_tables.read_smaps(subject.pid))
     shared, rows = next(entry for entry in entries if entry[0].start == subject.facts["shared"])
     assert shared.shared
-    assert b"sh" in procfiles.flags(rows)
+    assert b"sh" in proc_tables.flags(rows)
 
 
 def test_rss_where_the_kernel_has_no_rollup(subject, monkeypatch):
     """Before Linux 4.14."""
-    truth = procfiles.memory_of(subject.pid)
-    read = procfiles.read_bytes
+    truth = proc_tables.memory_of(subject.pid)
+    read = proc_tables.read_bytes
 
     def without_rollup(path):
         if path.endswith("smaps_rollup"):
             raise FileNotFoundError
         return read(path)
 
-    monkeypatch.setattr(procfiles, "read_bytes", without_rollup)
-    assert procfiles.memory_of(subject.pid) == truth
+    monkeypatch.setattr(proc_tables, "read_bytes", without_rollup)
+    assert proc_tables.memory_of(subject.pid) == truth

@@ -28,7 +28,7 @@ from arenascope.commands.framework import live_copy as apart
 from arenascope.commands.framework.find_command import find_command
 from arenascope.session import session
 from arenascope.sources.live import process, process_hold
-from arenascope.sources.live.procfiles import thread_state
+from arenascope.sources.live.proc_tables import thread_state
 
 COMMANDS = ("arenas", "bins", "trim", "trim --ranges", "report --quick", "report --full --quick", "info", "stats")
 PASSES = 0.05

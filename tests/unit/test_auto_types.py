@@ -10,7 +10,7 @@ import pytest
 from arenascope.cli import watch
 from arenascope.cli.watch import HELD, MEMORY, SHARE, AutoLookRule, AutoTypes
 from arenascope.commands.snapshot import LookCost
-from arenascope.sources.live.procfiles import read_status
+from arenascope.sources.live.proc_tables import read_status
 
 MIB = 1 << 20
 INTERVAL = 100.0

@@ -10,7 +10,7 @@ from arenascope.analysis.pinning_blocks import Holdings, HoldSearch
 from arenascope.analysis.pinning_blocks import Typed as Block
 from arenascope.analysis.trim_prediction import TrimRules
 from arenascope.base.heap_model import ArenaHeader, ChunkRun, Heap
-from arenascope.blocks.types_of_image import held_back, in_memory
+from arenascope.blocks.type_figures import held_back, in_memory
 from arenascope.glibc.sweep import blocks
 from arenascope.session.session import Session
 from arenascope.sources.target import Runs, Span

@@ -30,7 +30,7 @@ from ..commands.framework.command import LIMIT, WITH_VALUES, Command
 from ..commands.framework.find_command import all_commands
 from ..present.json_documents.record import Envelope, failure, statement_record, written
 from ..present.shared_text.problem_sentences import sentence
-from ..sources.live.procfiles import born, name_of
+from ..sources.live.proc_tables import born, name_of
 from .api import Opened
 from .json_schemas import schemas
 from .shell import HOLD_AT_MOST_OPTION, How, seconds_to_hold

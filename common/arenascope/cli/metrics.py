@@ -19,7 +19,7 @@ from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..base.whole_file import FOR_ALL, write_whole
 from ..commands.framework.arguments import argument, help_in, outline_of
-from ..sources.live.procfiles import born, name_of
+from ..sources.live.proc_tables import born, name_of
 from .several_subjects import figures
 from .subjects import PID_OPTION, as_subject
 

@@ -205,7 +205,7 @@ class ShellDoor:
 
     def _check_time(self, pid: int) -> None:
         """HoldTooShort, before anything is held, if an answer that must be whole cannot be read in time."""
-        from ..sources.live.procfiles import status_number
+        from ..sources.live.proc_tables import status_number
 
         threads = status_number(pid, "Threads") if self.whole and self.how.stop != "none" else 0
         if threads * SECONDS_EACH > self.hold_at_most:

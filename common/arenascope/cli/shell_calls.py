@@ -18,7 +18,7 @@ from ..session.session import Session
 from ..sources.elf.address_names import modules_of
 from ..sources.elf.elf_file import ElfSymbol, dynamic_symbols
 from ..sources.elf.unwind import Unwinder, UnwindTables, by_number
-from ..sources.live import injection, messages, procfiles
+from ..sources.live import injection, messages, proc_tables
 from ..sources.live.injection_aarch64 import Aarch64
 from ..sources.live.injection_x86_64 import X8664
 from ..sources.live.live_target import ProcessTarget
@@ -186,7 +186,7 @@ class HeldProcess:
     @cached_property
     def _free_at_end(self) -> Sequence[int]:
         """The signals of AT_END that the process does not handle."""
-        caught = int(procfiles.status_row(self.target.image.pid, "SigCgt") or "0", 16)
+        caught = int(proc_tables.status_row(self.target.image.pid, "SigCgt") or "0", 16)
         return [int(each) for each in AT_END if not caught >> (each - 1) & 1]
 
     def _at_end(self, stand: Stand) -> Optional[int]:
@@ -258,7 +258,7 @@ class HeldProcess:
         if errno_at is None or errno is None:
             return None, "does not show where errno lies"
         task = f"/proc/{self.target.image.pid}/task/{stand.tid}"
-        tid, pid = (procfiles.inner_number(task, row) for row in ("NSpid", "NStgid"))
+        tid, pid = (proc_tables.inner_number(task, row) for row in ("NSpid", "NStgid"))
         value = int.from_bytes(errno, "little")
         thread = injection.Thread(
             registers,

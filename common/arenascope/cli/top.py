@@ -43,8 +43,8 @@ from ..present.shared_text.lines_and_tables import (
     safe_lines,
 )
 from ..session.header_look import HeaderLook, HeaderReader
+from ..sources.live.proc_tables import barrier
 from ..sources.live.processes_by_name import ListedProcess, list_processes
-from ..sources.live.procfiles import barrier
 from .shell import ShellDoor, unbroken
 from .subjects import typed_pids
 from .watch import Wanted, look_at

@@ -28,7 +28,7 @@ from ..session.resident import resident_picture
 from ..session.session import Session
 from ..session.trims import trims
 from ..sources.live.cgroups import memory_left, memory_limit
-from ..sources.live.procfiles import born, name_of, read_status
+from ..sources.live.proc_tables import born, name_of, read_status
 from .shell import How, QuietDoor, ShellDoor, typed_program, unbroken
 from .subjects import PID_OPTION, as_subject
 

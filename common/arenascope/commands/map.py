@@ -15,7 +15,8 @@ from ..base.errors import UsageError
 from ..base.heap_model import Heap
 from ..base.printable import PLAIN
 from ..base.whole_file import write_whole
-from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer, types_of
+from ..blocks.heap_strips import HeapStrips, draw, lay_types, page_cells, page_rows, type_layer
+from ..blocks.type_figures import types_of
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import BlocksOfType, Index, Written
 from ..present.pages.fill_page import page

@@ -11,7 +11,7 @@ from ..analysis.trim_prediction import TrimRules, until_locked
 from ..base.heap_model import ArenaHeader, Statement
 from ..base.printable import first_few
 from ..base.progress_meter import metered
-from ..blocks.types_of_image import in_memory, types_of
+from ..blocks.type_figures import in_memory, types_of
 from ..engine import need_engine
 from ..glibc.malloc_par import default_max_fast
 from ..glibc.tcache import tcache_index
@@ -36,7 +36,7 @@ from .framework.command import ARENA, WITH_VALUES, Answer, Context, always, argu
 from .types import OWNERS, find_held, typed
 
 if TYPE_CHECKING:
-    from ..blocks.types_of_image import TypeFigures
+    from ..blocks.type_figures import TypeFigures
     from ..present.screens.owner_lines import HeldBy, HeldMost
 
 BY_ITSELF = 256 << 20

@@ -33,7 +33,8 @@ from ..blocks.graph.main_holders import JOINTLY, UNREACHED, OtherHolders, find_o
 from ..blocks.graph.pointers_to import ImageSearch
 from ..blocks.graph.returns import owned, returns
 from ..blocks.graph.unreached import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks
-from ..blocks.types_of_image import HeapStrips, draw, lay_types, page_cells, page_rows, types_of
+from ..blocks.heap_strips import HeapStrips, draw, lay_types, page_cells, page_rows
+from ..blocks.type_figures import types_of
 from ..engine import chosen, describe, is_there, places_of
 from ..glibc.malloc_par import arena_limit
 from ..glibc.release_table import alike

@@ -31,7 +31,7 @@ from ..session.problems import RUN_ON, problems_of, replaced
 from ..session.resident import code_of, find_means
 from ..session.session import Session, likely_chunks
 from ..session.trims import trims
-from ..sources.live.procfiles import is_zombie, name_of, seccomp_modes, status_number
+from ..sources.live.proc_tables import is_zombie, name_of, seccomp_modes, status_number
 from ..sources.target import MemoryUse, ThreadInfo
 from .framework.command import ARENA, LIMIT, Answer, Context, Controller, FunctionCall, argument, command, of_heap
 

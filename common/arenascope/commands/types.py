@@ -32,7 +32,7 @@ from ..blocks.declared.named_blocks import BY_WORDS, NamedBlocks
 from ..blocks.declared.once_per_image import values_of
 from ..blocks.declared.type_values import Column, Split, TypeValues, objects_of, types_called
 from ..blocks.python_objects import PythonTypeSum, has_python, python_objects_of
-from ..blocks.types_of_image import types_of, types_of_matching, with_guesses
+from ..blocks.type_figures import types_of, types_of_matching, with_guesses
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import HELD_MOST, HOLDS_BACK, MAY_BE, BlocksOfType, HolderOfMost
 from ..present.screens.owner_lines import HolderNames

@@ -37,8 +37,8 @@ from ..glibc.process_layout import NO_TRAIL, Layout
 from ..glibc.sweep import Sweep, find_chain, listed_chunks
 from ..glibc.unknown_release.fitting_layout import settle, settle_release, with_tcache_seen
 from ..sources.elf.modules import bss_ends
+from ..sources.image_files import other_files
 from ..sources.memory import Memory
-from ..sources.source import other_files
 from ..sources.target import MemoryPiece, PageUse, Region, Residency, Span, Target, ThreadInfo, joined
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..blocks.graph.pointers_to import ImageSearch
     from ..blocks.python_objects import PythonObjects
     from ..blocks.recognise.module_memory import LoadedModules
-    from ..blocks.types_of_image import TypeFigures
+    from ..blocks.type_figures import TypeFigures
 
 LARGEST = (1 << 64) - 1
 Part = Literal["located", "heaps", "threads_found", "thread_caches", "cached_by_arena", "mmapped", "engine"]

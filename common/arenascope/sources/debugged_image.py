@@ -18,10 +18,10 @@ from .core.core_image import CoreImage
 from .elf.address_names import programs_of
 from .elf.elf_file import EM_AARCH64, NT_ARM_TLS, NT_VECTORS, OWN, build_id_in_memory, differ
 from .elf.registers import GENERAL, NUMBERS, WIDE, WIDE_BYTES
+from .image_files import ImageTarget, Source
+from .live.proc_tables import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .live.process import ProcessImage
-from .live.procfiles import read_bytes, read_regions, status_number, thread_ids, thread_state
 from .memory import BlockCache, Read
-from .source import ImageTarget, Source
 from .target import ByteOrder, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, SymbolPlace, ThreadInfo
 
 PLACES = 8

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Optional, Sequence
 from ..base.errors import ArenascopeError, UsageError
 from .elf.address_names import DEBUG_FOLDERS
 from .elf.elf_file import find_symbols
-from .source import ImageTarget, Source
+from .image_files import ImageTarget, Source
 from .target import Region, StructInfo, Symbol, ThreadInfo
 
 if TYPE_CHECKING:

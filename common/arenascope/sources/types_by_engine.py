@@ -30,7 +30,7 @@ from .type_source import (
 )
 
 if TYPE_CHECKING:
-    from .source import ImageTarget
+    from .image_files import ImageTarget
 
 THREADS = 200
 """At most so many threads are asked for their variables."""

@@ -12,7 +12,7 @@ use arenascope::groups::groups;
 use arenascope::holders::{hold, Held, Lead};
 use arenascope::image::{Image, Piece, Span};
 use arenascope::ownership::{ownership, Tree};
-use arenascope::pages::{pages, Join, Rules};
+use arenascope::resident_pages::{pages, Join, Rules};
 use arenascope::stale::{Excluded, Stale};
 use arenascope::sweep::{sweep, Chunks, Listed, Stretch};
 use libfuzzer_sys::fuzz_target;

@@ -26,8 +26,8 @@ from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.save_image import CoreWriter
 from ...sources.live.cgroups import memory_left
 from ...sources.live.live_target import ProcessTarget
+from ...sources.live.proc_tables import read_status
 from ...sources.live.process import ProcessImage
-from ...sources.live.procfiles import read_status
 from ...sources.live.save_process import ProcessCopy, copy_process, room_in_memory, save_process
 from ...sources.shell_target import ShellTarget
 from ...sources.target import Target

@@ -11,7 +11,7 @@ from ...base.printable import first_few, one_line
 from ...sources.debug_packages import debug_package
 from ...sources.elf.address_names import programs_of
 from ...sources.elf.elf_file import SHT_SYMTAB, module_build_id, proven_files
-from ...sources.source import ImageTarget, unproven_modules
+from ...sources.image_files import ImageTarget, unproven_modules
 from .lines_and_tables import Style, count
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from ...base.heap_model import Statement
 from ...base.progress_meter import MakeMeter
 from ...sources import target
 from ..core import open_core
-from ..elf import elf_file, environment
+from ..elf import elf_file, environment_variables
 from ..elf.elf_file import ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
 from ..elf.modules import named_regions
 from ..elf.registers import PRSTATUS, ThreadRecord, thread_from_record
+from ..image_files import Source
 from ..memory import Memory
-from ..source import Source
 
 if TYPE_CHECKING:
     from .saved_note import KernelFacts
@@ -455,7 +455,7 @@ class CoreImage(Source):
         """Returns the process's initial environment, from its stack; None if that is absent or overwritten."""
         if self.moment is not None and self.moment.environment is not None:
             return self.moment.environment
-        return environment.from_stack(
+        return environment_variables.from_stack(
             self.read, self.auxv, self.notes.auxv_bytes, self.pointer_size, mark=self.elf.mark
         )
 

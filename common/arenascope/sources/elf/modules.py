@@ -16,7 +16,7 @@ from ..memory import Memory
 from ..target import Region, Span, Target, joined
 from . import elf_file
 from .elf_file import PF_R, PF_W, PF_X, Elf, ElfFile, Read, Segment
-from .environment import read_string
+from .environment_variables import read_string
 
 DT_DEBUG = 21
 HEADER_BYTES = {4: 52, 8: 64}

@@ -8,7 +8,7 @@ from typing import Mapping, Optional, Sequence
 from ..elf.elf_file import EM_X86_64, NT_X86_XSTATE
 from ..elf.registers import GENERAL
 from ..memory import Memory
-from . import procfiles
+from . import proc_tables
 from .injection import ALL, OTHER_STACK, UNKNOWN, WORD, InjectedCall, Registers, Sets, Thread, signed
 
 SYSTEM_CALLS: Mapping[str, int] = {"tkill": 200, "process_vm_writev": 311, "futex": 202, "restart_syscall": 219}
@@ -75,7 +75,7 @@ class X8664:
 
     def refusal(self, pid: int) -> Optional[str]:
         """Returns why no thread of this process can be made to call."""
-        features = procfiles.status_row(pid, "x86_Thread_features")
+        features = proc_tables.status_row(pid, "x86_Thread_features")
         has = "shstk" in features.split()
         return "the process has a shadow stack, which forbids calls from outside" if has else None
 

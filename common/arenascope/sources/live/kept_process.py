@@ -10,8 +10,8 @@ from typing import Callable, Mapping, Optional, Sequence, TypeVar
 
 from ...base.background import BackgroundWork
 from ...base.errors import HoldEnded, MemoryReadError
-from ..live import procfiles
 from ..target import MappingUse, MemoryUse, PageUse, Region, RegionIndex, Span
+from . import proc_tables
 from .pagemap import PagemapResidency, PagesOfStretch
 from .process import ProcessImage
 
@@ -149,14 +149,14 @@ class KeptProcess(ProcessImage):
     def _mapping_use(self) -> Optional[Sequence[MappingUse]]:
         """Reads smaps, for which the kernel visits all pages, while lists are followed. Not if pages are in swap:
         reading brings them back, and the two would be of two moments."""
-        if self.guarded(lambda: procfiles.read_status(self.memory_tid)).swap != 0:
+        if self.guarded(lambda: proc_tables.read_status(self.memory_tid)).swap != 0:
             return super().mapping_use()
         self._smaps = BackgroundWork(self.smaps)
-        return procfiles.Uses(self._smaps.result)
+        return proc_tables.Uses(self._smaps.result)
 
     def memory_use(self) -> Optional[MemoryUse]:
         if self._smaps is not None:
-            return procfiles.Uses(self._smaps.result).memory
+            return proc_tables.Uses(self._smaps.result).memory
         return self._once("memory_use", super().memory_use)
 
     def locked(self) -> Optional[Sequence[Span]]:

@@ -28,9 +28,9 @@ from struct import Struct
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import TargetError
-from ..live import procfiles
 from ..target import PageUse, Region, RegionIndex, Runs, Span, joined
-from .procfiles import read_regions
+from . import proc_tables
+from .proc_tables import read_regions
 
 # of an entry's top byte
 PRESENT_BIT, SWAPPED_BIT, GUARD_BIT, WATCHED, EXCLUSIVE = 0x80, 0x40, 0x04, 0x02, 0x01
@@ -68,9 +68,9 @@ class _Question(NamedTuple):
 
 
 _QUESTIONS = {
-    MAYBE_ZERO: _Question(IN_MEMORY, procfiles.RSS),
-    MAYBE_MARK: _Question(IN_SWAP, procfiles.SWAP),
-    MAYBE_WATCHED: _Question(IN_SWAP, procfiles.SWAP),
+    MAYBE_ZERO: _Question(IN_MEMORY, proc_tables.RSS),
+    MAYBE_MARK: _Question(IN_SWAP, proc_tables.SWAP),
+    MAYBE_WATCHED: _Question(IN_SWAP, proc_tables.SWAP),
 }
 
 
@@ -157,13 +157,13 @@ class PageKinds:
             kinds = _kinds(entries)
             sure += kinds.count(question.sure)
             doubtful += sum(kinds.count(each) for each in alike)
-        counted = procfiles.counter(rows, question.size) // self._page_size
+        counted = proc_tables.counter(rows, question.size) // self._page_size
         settled = question.sure if counted == sure + doubtful else ABSENT if counted == sure else None
         return _Verdict(start, end, settled)
 
     @cached_property
     def _smaps(self) -> list[tuple[Region, bytes]]:
-        return list(procfiles.smaps(procfiles.read_smaps(self._pid)))
+        return list(proc_tables.smaps(proc_tables.read_smaps(self._pid)))
 
     @cached_property
     def _regions(self) -> RegionIndex:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 
 from ...base.errors import MemoryReadError, TargetError
 from ...sources import target
-from ..elf import environment
+from ..elf import environment_variables
 from ..elf.elf_file import AT_PAGESZ, MAGIC, parse_auxv
 from ..elf.sysroot import open_regular
-from ..live import procfiles
-from ..source import Source
+from ..image_files import Source
 from ..target import MemoryPiece, Timer, Watched
+from . import proc_tables
 from .pagemap import PagemapResidency
-from .procfiles import barrier, read_bytes, refusal
+from .proc_tables import barrier, read_bytes, refusal
 
 if TYPE_CHECKING:
     from ..core.core_in_memory import MemoryWriter
@@ -56,7 +56,7 @@ class ProcessImage(Source):
         self.status, self.memory_tid = _find_process(pid)
         self.pid = self.status.tgid
         self._folder = f"/proc/{self.memory_tid}"
-        self.born = self.guarded(lambda: procfiles.born(self.pid))
+        self.born = self.guarded(lambda: proc_tables.born(self.pid))
         # first of all: it stays the memory of this program, should the process become another
         self._mem = self.guarded(lambda: os.open(f"{self._folder}/mem", os.O_RDONLY | os.O_CLOEXEC))
         ident = self.guarded(self._read_ident)
@@ -64,7 +64,7 @@ class ProcessImage(Source):
         self.byte_order: target.ByteOrder = "little" if ident[5] == 1 else "big"
         self.mark = "<" if ident[5] == 1 else ">"
         self.machine = int.from_bytes(ident[18:20], self.byte_order)
-        self.auxv_bytes = self.guarded(lambda: procfiles.read_bytes(f"{self._folder}/auxv"))
+        self.auxv_bytes = self.guarded(lambda: proc_tables.read_bytes(f"{self._folder}/auxv"))
         self.auxv = parse_auxv(self.auxv_bytes, self.pointer_size, self.mark)
         self.page_size = self.auxv.get(AT_PAGESZ) or os.sysconf("SC_PAGE_SIZE")
 
@@ -90,8 +90,8 @@ class ProcessImage(Source):
         if self._over is not None:
             return self._over
         try:
-            status = procfiles.read_status(self.pid)
-            if procfiles.born(self.pid) == self.born and status.rss is not None:
+            status = proc_tables.read_status(self.pid)
+            if proc_tables.born(self.pid) == self.born and status.rss is not None:
                 return TargetError(
                     f"process {self.pid} has become another program meanwhile: {status.name}", "look again"
                 )
@@ -179,11 +179,11 @@ class ProcessImage(Source):
 
     def regions(self) -> Sequence[target.Region]:
         """Returns the current mappings, parsed again only if one has changed."""
-        maps = self.guarded(lambda: procfiles.read_maps(self.memory_tid))
+        maps = self.guarded(lambda: proc_tables.read_maps(self.memory_tid))
         if not maps:
             raise self.gone()
         if maps != self._maps:
-            self._maps, self._regions = maps, procfiles.parse_regions(maps)
+            self._maps, self._regions = maps, proc_tables.parse_regions(maps)
         return self._regions
 
     def threads(self) -> Sequence[target.ThreadInfo]:
@@ -197,7 +197,7 @@ class ProcessImage(Source):
     def thread_names(self) -> Mapping[int, str]:
         """Returns names by tid, in order."""
         names = {}
-        for tid in self.guarded(lambda: procfiles.thread_ids(self.pid)):
+        for tid in self.guarded(lambda: proc_tables.thread_ids(self.pid)):
             name = self.thread_name(tid)
             if name is not None:
                 names[tid] = name
@@ -206,14 +206,14 @@ class ProcessImage(Source):
     def thread_name(self, tid: int) -> Optional[str]:
         """Returns the name; None if the thread has ended meanwhile."""
         try:
-            return os.fsdecode(procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/comm").rstrip(b"\n"))
+            return os.fsdecode(proc_tables.read_bytes(f"/proc/{self.pid}/task/{tid}/comm").rstrip(b"\n"))
         except OSError:
             return None
 
     def _stack_and_counter(self, tid: int) -> tuple[Optional[int], Optional[int]]:
         """Parses the last words of task/TID/syscall; a running thread says "running"."""
         try:
-            words = procfiles.read_bytes(f"/proc/{self.pid}/task/{tid}/syscall").split()
+            words = proc_tables.read_bytes(f"/proc/{self.pid}/task/{tid}/syscall").split()
         except OSError:
             return None, None
         return (int(words[-2], 16), int(words[-1], 16)) if len(words) >= 3 else (None, None)
@@ -225,10 +225,12 @@ class ProcessImage(Source):
         /proc/PID/environ comes second: parse_tunables of ld.so (2.25 to 2.38) cuts GLIBC_TUNABLES into pieces there.
         """
         try:
-            variables = environment.from_stack(self.read, self.auxv, self.auxv_bytes, self.pointer_size, mark=self.mark)
+            variables = environment_variables.from_stack(
+                self.read, self.auxv, self.auxv_bytes, self.pointer_size, mark=self.mark
+            )
             if variables is not None:
                 return variables
-            return environment.parse_block(procfiles.read_bytes(f"{self._folder}/environ"))
+            return environment_variables.parse_block(proc_tables.read_bytes(f"{self._folder}/environ"))
         except (OSError, TargetError):
             return None
 
@@ -239,23 +241,23 @@ class ProcessImage(Source):
 
     def mapping_use(self) -> Optional[Sequence[target.MappingUse]]:
         text = self.smaps()
-        return procfiles.Uses(lambda: text)
+        return proc_tables.Uses(lambda: text)
 
     def smaps(self) -> bytes:
         """Returns the text of /proc/PID/smaps, for which the kernel visits all pages."""
-        text = self.guarded(lambda: procfiles.read_smaps(self.memory_tid))
+        text = self.guarded(lambda: proc_tables.read_smaps(self.memory_tid))
         if not text:
             raise self.gone()
         return text
 
     def memory_use(self) -> Optional[target.MemoryUse]:
-        use = self.guarded(lambda: procfiles.memory_of(self.memory_tid))
+        use = self.guarded(lambda: proc_tables.memory_of(self.memory_tid))
         if use is None:
             raise self.gone()
         return use
 
     def locked(self) -> Optional[Sequence[target.Span]]:
-        return self.guarded(lambda: procfiles.unreleasable_ranges(self.memory_tid))
+        return self.guarded(lambda: proc_tables.unreleasable_ranges(self.memory_tid))
 
     def watched(self) -> Optional[Sequence[Watched]]:
         try:
@@ -312,7 +314,7 @@ class ProcessImage(Source):
         mapped = f"{self._folder}/map_files/{region.start:x}-{region.end:x}"
         if _can_read(mapped):
             return mapped
-        line = self.guarded(lambda: procfiles.find_file(self.memory_tid, region.start))
+        line = self.guarded(lambda: proc_tables.find_file(self.memory_tid, region.start))
         if line is None:
             return None
         now = f"{self._folder}/map_files/{line.region.start:x}-{line.region.end:x}"
@@ -331,7 +333,7 @@ def _can_read(path: str) -> bool:
         return False
 
 
-def _is_same_file(path: str, line: procfiles.MapsLine) -> bool:
+def _is_same_file(path: str, line: proc_tables.MapsLine) -> bool:
     """Compares inode and device; only the inode if maps shows another device than stat (btrfs, overlayfs)."""
     file = os.stat(path)
     if line.deleted or file.st_ino != line.inode:
@@ -341,20 +343,20 @@ def _is_same_file(path: str, line: procfiles.MapsLine) -> bool:
     return device == line.device or 0 in (device[0], line.device[0])
 
 
-def _find_process(pid: int) -> tuple[procfiles.Status, int]:
+def _find_process(pid: int) -> tuple[proc_tables.Status, int]:
     """Returns the process's status, and the thread that has its memory."""
     if not os.path.exists("/proc/self/status"):
         raise TargetError("there is no /proc here: live processes can be read on Linux only")
     try:
-        status = procfiles.read_status(pid)
+        status = proc_tables.read_status(pid)
         if status.tgid != pid:
-            status = procfiles.read_status(status.tgid)
+            status = proc_tables.read_status(status.tgid)
         if status.state in "ZX":
             # main may leave by pthread_exit while others go on: the memory is theirs then
             for name in os.listdir(f"/proc/{status.tgid}/task"):
                 # when all are killed, others may be gone before main is
                 with suppress(FileNotFoundError, ProcessLookupError):
-                    other = procfiles.read_status(int(name))
+                    other = proc_tables.read_status(int(name))
                     if other.rss is not None:
                         return other, other.tid
     except (FileNotFoundError, ProcessLookupError) as error:
@@ -365,7 +367,7 @@ def _find_process(pid: int) -> tuple[procfiles.Status, int]:
         raise TargetError(f"process {pid} may not be looked at", hint) from error
     if status.state in "ZX":
         raise TargetError(f"process {pid} ({status.name}) has ended and waits for its parent: it has no memory left")
-    if status.rss is None and procfiles.is_kernel_thread(pid):
+    if status.rss is None and proc_tables.is_kernel_thread(pid):
         raise TargetError(f"process {pid} ({status.name}) is a kernel thread: it has no memory of its own")
     if status.rss is None:
         raise TargetError(f"process {pid} ({status.name}) has ended: it has no memory left")

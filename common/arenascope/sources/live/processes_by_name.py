@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..elf.elf_file import undeleted
-from .procfiles import PF_KTHREAD, name_of, named_stat, read_bytes, status_row
+from .proc_tables import PF_KTHREAD, name_of, named_stat, read_bytes, status_row
 
 
 class Interpreter(NamedTuple):

@@ -16,8 +16,8 @@ from typing import Optional, Sequence
 
 from ...base.errors import TargetError
 from ..elf.elf_file import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
-from . import procfiles
-from .procfiles import holding_hint
+from . import proc_tables
+from .proc_tables import holding_hint
 from .sigstop import Wait
 
 PTRACE_GETREGSET, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4204, 0x4206, 0x4207, 17
@@ -57,14 +57,14 @@ class Ptracer:
         """Holds all threads, including those started meanwhile."""
         wait = self.wait()
         for _ in range(ROUNDS):
-            self.count = procfiles.status_number(self.pid, "Threads")
-            new = [tid for tid in procfiles.thread_ids(self.pid) if tid not in self.held]
+            self.count = proc_tables.status_number(self.pid, "Threads")
+            new = [tid for tid in proc_tables.thread_ids(self.pid) if tid not in self.held]
             # ask all to stop before waiting for the first
             seized = [tid for tid in new if self._seize(tid)]
             for tid in seized:
                 self.await_stop(tid, wait)
             if not seized:
-                procfiles.check_born(self.pid, self._born)
+                proc_tables.check_born(self.pid, self._born)
                 return
         raise TargetError(f"process {self.pid} starts threads faster than they can be held", "--stop signal")
 
@@ -72,9 +72,9 @@ class Ptracer:
         """Seizes a thread; False if it is gone. It may stay in the list, as main does after pthread_exit."""
         if self.ptrace(PTRACE_SEIZE, tid, None, None) == -1:
             error = ctypes.get_errno()
-            if procfiles.thread_state(self.pid, tid) in "ZX":
+            if proc_tables.thread_state(self.pid, tid) in "ZX":
                 return False
-            tracer = procfiles.status_number(tid, "TracerPid")
+            tracer = proc_tables.status_number(tid, "TracerPid")
             if tracer:
                 raise TargetError(
                     f"process {self.pid} is already traced by process {tracer}", "ask there, or use --no-stop"
@@ -95,7 +95,7 @@ class Ptracer:
         while True:
             stopped = self.stopped(tid)
             if stopped is None:
-                wait.heed(tid, procfiles.thread_state(self.pid, tid))
+                wait.heed(tid, proc_tables.thread_state(self.pid, tid))
                 time.sleep(0.00005)
                 continue
             event, number = stopped
@@ -115,7 +115,7 @@ class Ptracer:
         except ChildProcessError:
             return 0, -1  # it ended, or its number went to another thread of its process that called execve
         if told is None:
-            return (0, -1) if procfiles.thread_state(self.pid, tid) in "ZX" else None
+            return (0, -1) if proc_tables.thread_state(self.pid, tid) in "ZX" else None
         if told.si_code not in (os.CLD_TRAPPED, os.CLD_STOPPED):
             return 0, -1
         return told.si_status >> 8, told.si_status & 0x7F

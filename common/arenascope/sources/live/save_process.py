@@ -25,7 +25,7 @@ from ..core.save_image import (
 from ..core.saved_note import KernelFacts
 from ..elf.address_names import local_file
 from ..target import MappingUse, Region, RegisterSets, SavedCore, Span, Target
-from . import procfiles
+from . import proc_tables
 from .pagemap import PagemapResidency
 from .shared_memory import SharedFiles
 
@@ -97,7 +97,7 @@ def _look(image: ProcessImage, room: int, before: Sequence[MappingUse] = ()) -> 
     pages, is read during the copy. Not if pages are in swap: reading brings them back, and the two would be of two
     moments."""
     smaps = None
-    if before and procfiles.read_status(image.memory_tid).swap == 0:
+    if before and proc_tables.read_status(image.memory_tid).swap == 0:
         smaps = BackgroundWork(image.smaps)
     with PagemapResidency(image.memory_tid, image.page_size) as pages:
         uses = _as_before(image.regions(), before) if smaps is not None else image.mapping_use() or ()
@@ -154,14 +154,14 @@ def _save(
         raise image.gone() from None
     uses = seen.uses
     if seen.smaps is not None:
-        uses = procfiles.Uses(seen.smaps.result)
+        uses = proc_tables.Uses(seen.smaps.result)
         if not _agree(uses, seen.uses):
             assert isinstance(first, MemoryWriter)
             first.begin_again()
             return _save(image, writer, registers, release, room=room)
     moment = KernelFacts(
         uses=uses,
-        memory=uses.memory if isinstance(uses, procfiles.Uses) else image.memory_use(),
+        memory=uses.memory if isinstance(uses, proc_tables.Uses) else image.memory_use(),
         locked=image.locked() or (),
         processors=image.processors(),
         names=names,
@@ -200,5 +200,5 @@ class ProcessCopy(CoreImage):
 
 def _arguments(pid: int) -> str:
     with suppress(OSError):
-        return os.fsdecode(procfiles.read_bytes(f"/proc/{pid}/cmdline").replace(b"\0", b" ").strip())
+        return os.fsdecode(proc_tables.read_bytes(f"/proc/{pid}/cmdline").replace(b"\0", b" ").strip())
     return ""

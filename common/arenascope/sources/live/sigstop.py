@@ -10,7 +10,7 @@ import time
 from typing import Optional, Sequence
 
 from ...base.errors import TargetError
-from ..live import procfiles
+from . import proc_tables
 
 LONGEST = 10.0
 """Seconds: on a crowded machine a thread may not get to run for some time."""
@@ -44,7 +44,7 @@ class Wait:
     def _why(self, tid: int, state: str) -> str:
         if state != "D":
             return f"does not stop (state {state})"
-        place = procfiles.waits_at(self._pid, tid)
+        place = proc_tables.waits_at(self._pid, tid)
         if place in VFORKS:
             return "is in vfork() and does not stop until the child calls exec or ends"
         return f"waits in the kernel and does not stop (state D{f', in {place}' if place else ''})"
@@ -82,7 +82,7 @@ class Stopper:
             handle = os.pidfd_open(self._pid)
         except (AttributeError, OSError):  # before Linux 5.3, or refused; or it has ended
             handle = None
-        procfiles.check_born(self._pid, self._born)
+        proc_tables.check_born(self._pid, self._born)
         if handle is None:
             os.kill(self._pid, number)
         else:
@@ -95,7 +95,7 @@ class Stopper:
         return [(tid, state) for tid, state in states if state not in "TtZX"]
 
     def _states(self) -> list[tuple[int, str]]:
-        return [(tid, procfiles.thread_state(self._pid, tid)) for tid in procfiles.thread_ids(self._pid)]
+        return [(tid, proc_tables.thread_state(self._pid, tid)) for tid in proc_tables.thread_ids(self._pid)]
 
     def records(self, tids: Optional[Sequence[int]] = None) -> list[tuple[int, bytes, bytes]]:
         return []

@@ -14,7 +14,7 @@ from typing import Optional, Sequence
 
 from ...base.errors import TargetError
 from ..elf.elf_file import NT_PRSTATUS
-from . import procfiles
+from . import proc_tables
 from .messages import Answer, CallEnded, GetStands, MakeCall, Order, Ran, RunAlone, Stands
 from .ptrace import PTRACE_INTERRUPT, Ptracer
 
@@ -95,13 +95,13 @@ class Runner:
         if self._stopped(tid) is None:
             # needed: otherwise it would stop once more when it runs again
             self._ptrace(PTRACE_INTERRUPT, tid, None, None)
-        in_the_kernel = self._stopped(tid) is None and procfiles.thread_state(self._pid, tid) == "D"
+        in_the_kernel = self._stopped(tid) is None and proc_tables.thread_state(self._pid, tid) == "D"
         started = time.monotonic()
         self._await_stop(tid, self._tracer.wait(self._waited))
         if in_the_kernel:
             self._waited += time.monotonic() - started
         # alone it can have started others and ended itself, no more: the kernel's count tells whether anybody is new
-        if tid in self._tracer.held and procfiles.status_number(self._pid, "Threads") == self._tracer.count:
+        if tid in self._tracer.held and proc_tables.status_number(self._pid, "Threads") == self._tracer.count:
             return True
         self._tracer.hold_all()
         return False
@@ -152,7 +152,7 @@ class Runner:
         while True:
             self._tracer.held[tid] = 0
             if not self._continue(tid, number):
-                return ENDED, procfiles.exit_code(self._pid) or 0
+                return ENDED, proc_tables.exit_code(self._pid) or 0
             while True:
                 stopped = self._stopped(tid)
                 if stopped is not None:
@@ -164,7 +164,7 @@ class Runner:
                 time.sleep(0.00005)
             event, number = stopped
             if number < 0:
-                return ENDED, procfiles.exit_code(self._pid) or 0
+                return ENDED, proc_tables.exit_code(self._pid) or 0
             if event:
                 number = 0  # stopped with its whole process: it goes on, and stops again when it is let go
             elif number == order.at_end:

@@ -6,7 +6,7 @@ use super::names::{NameForm, NONE};
 use super::rows::{Known, Patterns};
 use super::waste::{Sum, UNSHARED, WORTH};
 use crate::failure::{filled, push, with_room, Control, Result};
-use crate::pages::Present;
+use crate::resident_pages::Present;
 use crate::types::facts::Form;
 
 /// A function may well have captured so much by value.

@@ -21,7 +21,7 @@ use super::values::{
 use super::waste::waste;
 use crate::failure::{copied, push, with_room, Control, Failure, Result};
 use crate::image::Span;
-use crate::pages::Present;
+use crate::resident_pages::Present;
 use crate::types::dwarf::interface::{answered, asked, number, Answer, Asked, NONE};
 use crate::types::dwarf::program::Program;
 use crate::types::facts::{Facts, TypeId, TypeSource};

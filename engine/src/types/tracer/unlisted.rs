@@ -17,7 +17,7 @@ use super::objects::Objects;
 use super::rows::{without_numbers, Known, Patterns};
 use super::waste::Sum;
 use crate::failure::{filled, push, Control, Pace, Result};
-use crate::pages::Present;
+use crate::resident_pages::Present;
 use crate::types::facts::{Form, TypeId};
 
 /// Of a type there have to be so many.

@@ -18,7 +18,7 @@ use super::objects::Objects;
 use super::rows::{Known, Pattern, Patterns};
 use super::unlisted::{keep, unlisted, Unlisted};
 use crate::failure::{filled, push, Control, Pace, Result};
-use crate::pages::Present;
+use crate::resident_pages::Present;
 use crate::types::facts::TypeId;
 use crate::types::spelling::parts_of;
 

@@ -15,15 +15,7 @@ from .elf.elf_file import AT_SECURE, build_id_in_memory, differ, machine_name
 from .elf.modules import Module, Modules
 from .elf.sysroot import file_within
 from .memory import Fill, Read
-from .target import (
-    ByteOrder,
-    Image,
-    MemoryPiece,
-    Region,
-    RegisterSets,
-    Target,
-    ThreadInfo,
-)
+from .target import ByteOrder, Image, MemoryPiece, Region, RegisterSets, Target, ThreadInfo
 
 if TYPE_CHECKING:
     from .types_by_engine import TypesByEngine
