@@ -10,7 +10,7 @@ import pytest
 from subjects import Subject
 
 from arenascope.base.heap_model import Range
-from arenascope.session import resident as in_memory
+from arenascope.session import trims
 from arenascope.session.session import Session
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.core.holes import core_residency
@@ -156,7 +156,7 @@ def test_a_cut_after_a_page_of_zeros(dumped, tmp_path):
 @pytest.mark.parametrize("many", [1, 1 << 60])
 def test_of_many_ranges_as_of_each(many, monkeypatch):
     """Against the page tables; the ranges lie in heaps, and some in none."""
-    monkeypatch.setattr(in_memory, "MANY", many)
+    monkeypatch.setattr(trims, "MANY", many)
     with Subject("random") as subject:
         present, own = subject.present(), subject.curbrk() + 64 * PAGE
         core = subject.kernel_core()
@@ -169,4 +169,4 @@ def test_of_many_ranges_as_of_each(many, monkeypatch):
             assert len(ranges) > 20
             truth = sum(present.within(each.address // PAGE * PAGE, -(-each.end // PAGE) * PAGE) for each in ranges)
             assert 0 < truth < sum(each.bytes for each in ranges) + 2 * PAGE * len(ranges)
-            assert in_memory.resident_bytes(session, [*ranges, Range(own, PAGE)]) == truth
+            assert trims.resident_bytes(session, [*ranges, Range(own, PAGE)]) == truth

@@ -276,7 +276,7 @@ def _sentence(style: Style, usages: Sequence[ArenaUsage], whole: bool) -> str:
     else:
         parts.append(f"{style.size(top)} free in tops")
     if resident is not None:
-        parts.append(f"{style.size(resident)} of it resident")
+        parts.append(f"{style.size(resident)} of the {style.size(system)} resident")
     alone = orphans(usages)
     if alone:
         held = style.size(sum(usage.header.system_mem for usage in alone))

@@ -114,8 +114,8 @@ def containers_command(context: Context) -> Answer:
     libraries' containers there are C's arrays, lists and trees of structs that point to their own type, and hash tables
     of these. A container holds its blocks, and all blocks that the first path found reaches through them; what a
     container inside another one holds is part of what the outer one holds. owner shows the path to one block. With
-    --where it is told how many blocks that a container leads to have an object for which the condition holds: what
-    several containers have counts in each. A live process is copied, and runs on meanwhile.
+    --where each row also shows how many blocks reached from the container have an object for which the condition holds;
+    a block that several containers lead to counts for each of them. A live process is copied, and runs on meanwhile.
     """
     asked = asked_where(context)
     matching: Optional[MatchingObjects] = None
@@ -271,11 +271,10 @@ def lines(
 
 def _largest(style: Style, row: ContainerRow, in_use: int) -> str:
     """ "pool->queue holds 155.0 MiB in 168,478 elements, 87 % of the live bytes", in the program's own words."""
-    held, several = style.size(row.held_bytes), f" of {row.containers:,} containers" if row.containers > 1 else ""
+    several = f"{row.containers:,} containers with " if row.containers > 1 else ""
+    held = f"{style.size(row.held_bytes)}, {share(row.held_bytes, in_use)} of the live bytes"
     elements = count(row.elements.number, "element")
-    return f"{row.path} holds {held} in {elements}{several}, {share(row.held_bytes, in_use)} of the live bytes" + (
-        "" if row.certain else GUESS
-    )
+    return f"{row.path} holds {held}{'' if row.certain else GUESS}, in {several}{elements}"
 
 
 def _load(row: ContainerRow) -> str:

@@ -123,8 +123,8 @@ def leaks_command(context: Context) -> Answer:
 
     Every pointer is followed from variables, stacks, registers, other mappings, and what epoll and timers keep. A block
     that none leads to is lost, unless an encoded pointer (tagged, shifted, unaligned, relative) is found. Blocks that
-    only lost blocks lead to are added to these, and a cycle counts as one: its members are named. Where nothing tells
-    a type, lost blocks are called as those that hold the same and are not lost, which is a guess. A block is possibly
+    only lost blocks lead to are added to these, and a cycle counts as one: its members are named. A lost
+    block of unknown type gets the type of blocks that hold the same and are not lost: a guess. A block is possibly
     lost if only pointers to its inside lead to it. Stale words (contents of stdio buffers, vector registers, numbers by
     the program's types) count as pointers here; blocks that only they lead to are perhaps lost, and have lines of their
     own, which name the members and arrays. Free places of Rust's hash tables hold nothing.
@@ -199,11 +199,11 @@ def lines(
     part = (
         "all of it"
         if reached.blocks == len(blocks) and not lost
-        else (f"{style.size(reached.bytes)} of {style.size(blocks.bytes)} in {count(reached.blocks, 'block')}")
+        else f"{count(reached.blocks, 'block')} with {style.size(reached.bytes)}, of {style.size(blocks.bytes)} in all"
     )
     yield f"reached: {part}"
     if perhaps:
-        yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')} to whose insides alone pointers lead"
+        yield f"possibly lost: {size(perhaps)} in {count(len(perhaps), 'block')}; pointers lead only to their insides"
     if leaks.stale.blocks:
         said = f"{style.size(leaks.stale.bytes)} in {count(leaks.stale.blocks, 'block')}"
         yield f"perhaps lost: {said} that only stale words (probably no pointers) lead to{':' * bool(stale)}"
@@ -226,7 +226,7 @@ def lines(
             Column("retained", lambda row: row.indirect_blocks and _retained(style, row), optional=True),
             Column("why", lambda row: row.reason == "cycle" and "a cycle", left=True, optional=True),
             # an empty column would take the room of the examples
-            Column("sure", lambda row: row.strength != "definite" and "perhaps", left=True, optional=True),
+            Column("certainty", lambda row: row.strength != "definite" and "possibly lost", left=True, optional=True),
             Column("one of them", lambda row: f"{row.samples[0]:#x}", left=True),
         )
         yield from column_table(style, columns, shown, expendable=("one of them",))
@@ -241,7 +241,7 @@ def lines(
 
 def _what(row: LeakRow) -> str:
     if row.alike is not None:
-        return f"{type_words(row.type)} (as {row.alike:,} reached ones)"
+        return f"{type_words(row.type)} (like {row.alike:,} blocks that are not lost)"
     return type_words(row.type) + ("" if row.certain else GUESS)
 
 

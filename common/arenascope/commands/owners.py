@@ -115,15 +115,15 @@ def owners_command(context: Context) -> Answer:
     holder is the first of these kinds: the program's variables, libc's variables, thread-local variables, what the
     kernel keeps, heaps of runtimes, other mappings, pointers that are only kept to be handed back (void *), local
     variables, the rest of stacks and registers, stale words; within a kind, the one with the fewest pointers to more
-    than 32 bytes inside a block, then with the fewest steps. Locals of main rank with variables where a library or the
-    kernel has their pointers from them. If others are as good holders, the row says: also reached from. What an owner
-    holds alone nobody else leads to: if the owner were cleared, it could be freed. What would return are the pages that
-    would then leave memory after malloc_trim(0). --where shows only owners of blocks with objects for which a condition
-    holds, by the bytes of these. --by type tells what one object costs: below each owner, by type, how many blocks
-    there are, and what they take with all that only each of them leads to. --html writes a page with the types below
-    the owner that holds them, to fold and unfold; it needs no network and holds no user data. --pprof writes the same
-    for pprof's flame graphs and lists. CPython's heap is one owner: which containers hold most of Python's objects is
-    said below. A live process is copied, and runs on meanwhile.
+    than 32 bytes inside a block, then with the fewest steps. Local variables of main rank with the program's variables
+    if a library or the kernel got its pointers from them. If others are as good holders, the row says: also reached
+    from. What an owner holds alone is reached from no other: if the owner were cleared, it could be freed. What would
+    return are the pages that would then leave memory after malloc_trim(0). --where shows only owners of blocks with
+    objects for which a condition holds, by the bytes of these. --by type tells what one object costs: below each owner,
+    by type, how many blocks there are, and what they take with all that only each of them leads to. --html writes a
+    page with the types below the owner that holds them, to fold and unfold; it needs no network and holds no user data.
+    --pprof writes the same for pprof's flame graphs and lists. CPython's heap is one owner: which containers hold most
+    of Python's objects is said below. A live process is copied, and runs on meanwhile.
     """
     asked = asked_where(context)
     options = context.options

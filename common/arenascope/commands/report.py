@@ -473,7 +473,7 @@ TYPES = FINDINGS = 20
     "where memory is",
     "report",
     arguments=(
-        argument("--full", action="store_true", help="all parts; for each advice its cost and all ways to apply it"),
+        argument("--full", action="store_true", help="all parts; for each step its cost and all ways to take it"),
         argument("--types", action="store_true", help="show what the blocks are, also of a large process"),
         argument(
             "--owners",
@@ -511,8 +511,8 @@ def report_command(context: Context) -> Answer:
     The parts sum to RSS; all is read while the process is stopped. First comes what the program need not have: room
     that containers do not use, objects that are no longer listed, what is lost, free memory that blocks pin. For that
     the shell copies a process of at most 2 GiB and lets it run on; of a larger one --owners does it. Each cause and
-    each advice comes with figures of this process. The effect of an advice is what it would have freed here: exact for
-    malloc_trim and the tops, a bound otherwise.
+    each step to take comes with figures of this process. The effect of a step is what it would have freed here: exact
+    for malloc_trim and the tops, a bound otherwise.
     """
     try:
         return _report(context)

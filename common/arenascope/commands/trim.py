@@ -686,7 +686,7 @@ def _totals(plans: Sequence[Trim], whole: bool) -> TrimTotals:
 RESIDENT = "resident_bytes"
 HEADERS = (
     "arena",
-    "addresses",
+    "address space",
     "calls",
     "RSS falls",
     "top stays",
@@ -695,7 +695,7 @@ HEADERS = (
     "tcache",
     "--tops",
 )
-EXPENDABLE = ("calls", "tcache", "resident top", "top stays", "addresses", "--tops", "stranded", "RSS falls")
+EXPENDABLE = ("calls", "tcache", "resident top", "top stays", "address space", "--tops", "stranded", "RSS falls")
 TOPS = 7
 """The index of --tops among the figures of a row."""
 WHOSE, WHOSE_TOLD = "pins --types", "whose blocks keep what is stranded"
@@ -822,7 +822,8 @@ def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
 KEPT: Mapping[str, str] = {
     "tops-untouched": "tops of thread arenas: malloc_trim never touches them; free() does once one reaches "
     "trim_threshold",
-    "pages-shared": "stranded: free pieces that share their page with a block in use; freeing that block releases them",
+    "pages-shared": "stranded: free pieces on pages that also hold blocks in use; such a page can be returned only "
+    "once all blocks on it are freed",
     "cached-by-threads": "tcache: blocks that threads keep for themselves; a thread gives them back when it ends",
     "pages-locked": "locked: {size} of these ranges lie in or after a mapping that the program has locked (mlock): "
     "the kernel refuses it and goes no further in that range",
@@ -876,8 +877,8 @@ def _duration(
     )
     if holds is not None:
         yield style.dim(
-            f"to apply it stops the process for about {duration(round(holds, 2))} in all, as the heap is checked first "
-            "(an estimate)"
+            f"--apply would stop the process for about {duration(round(holds, 2))} in all (an estimate), as it checks "
+            "the heap first"
         )
     if may_apply and refused is not None:
         yield style.dim(f"--apply would be refused: {refused}")
@@ -907,7 +908,7 @@ def question(
     if holds is not None:
         effects.append(
             f"stops the process for about {duration(round(holds, 2))} in all, to look and to check the heap first "
-            f"(an estimate; {duration(held_seconds)} of it for this question)"
+            f"(an estimate; {duration(held_seconds)} of it are over, for this question)"
         )
     return f"Call {' and '.join(calls)} in {who}?" + (f" It {' and '.join(effects)}" if effects else "")
 

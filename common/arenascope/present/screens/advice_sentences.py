@@ -179,9 +179,9 @@ def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceT
     back = ""
     if joint is not None and joint.returns is not None:
         back = _once_freed(joint.returns, say) + _beside(joint.beside, facts, say)
-    each = "both" if number == 2 else f"all {number}"
+    every = "both" if number == 2 else f"all {number}"
     return _spared(
-        f"what {names['owners']} lead to ({each} of them: with one left, all of it stays)",
+        f"what {names['owners']} lead to (clear {every}: as long as one of them leads there, all of it stays)",
         f"together they lead to {size}, and nothing else does{back}",
         (TypedCommand("owners", "who holds what, and what would return"), TypedCommand("types --owners", "what it is")),
     )
@@ -207,9 +207,9 @@ def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> Advice
     """Advice on an owner that holds little, but on pages that other owners' blocks share."""
     size, up, in_all = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return AdviceText(
-        f"free what {with_verb(names['owners'], 'lead')} to as well, or keep its blocks apart from those of others: by "
-        f"itself nothing, but with what others hold freed, {say(up)} more leaves, {say(in_all)} in all (kept apart, "
-        f"all of that but its own {say(size)})",
+        f"free what {with_verb(names['owners'], 'lead')} to together with what the others hold, or allocate its blocks "
+        f"apart from theirs: freed alone it returns nothing; freed together with theirs, {say(up)} more returns, "
+        f"{say(in_all)} in all (kept apart, all of that but its own {say(size)})",
         f"only {say(size)}, but on the pages of what others hold",
         (*POOLS, TypedCommand("owners", "who holds what")),
         POOL_COST,
@@ -240,7 +240,7 @@ NOTHING_TO_SET = ("nothing to set: fewer arenas would not fix this",)
 
 
 LARGE_BLOCKS = TypedCommand(
-    "chunks --summary", "which sizes are in use: where no block is ever of 128 KiB and more, only the tops are had"
+    "chunks --summary", "which sizes are in use: if no block is ever 128 KiB or larger, this returns only the tops"
 )
 
 

@@ -229,11 +229,12 @@ def until_text(style: Style, said: Statement) -> str:
     size = style.size(int((said.figures["bytes"] if resident is None else resident) or 0))
     if said.id == "plan-for-it":
         return (
-            f"until then no setting helps, as it comes with the data; what is rarely used of {size} can be swapped out"
+            f"until the program is changed no setting helps: its data needs this memory; what is rarely used of the "
+            f"{size} can be swapped out"
         )
     if said.id == "trim-until-then":
-        return f"until then malloc_trim(0) now and then: it returns {size} now"
-    return f"until then a restart frees {size}, until it has grown again"
+        return f"until the program is changed, call malloc_trim(0) now and then: at present it returns {size}"
+    return f"until the program is changed, a restart frees {size}, which will come back"
 
 
 def lines(style: Style, each: ReportFinding) -> Iterator[str]:

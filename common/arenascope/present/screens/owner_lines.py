@@ -40,10 +40,10 @@ from .type_lines import A_GUESS, name_of
 
 NOBODY, NOTHING = "nobody", "no plain pointer"
 """NOTHING is shown in place of NOBODY if encoded pointers were not searched for."""
-NO_SUM = "holds: sums to all blocks; alone: nobody else leads to it"
+NO_SUM = "holds: the rows add up to all blocks in use; alone: the part that no other owner leads to"
 RETURNS = (
-    "would return: what malloc_trim(0) returns to the system once what it leads to alone is freed; less than that "
-    "where others' blocks lie on the same pages, more than it holds where free memory does"
+    "would return: what malloc_trim(0) returns once the part in column alone is freed: less than that part where "
+    "blocks of other owners lie on the same pages, more where free memory does"
 )
 UNDER = "mostly under: the block that leads to most of it"
 TIES = "as near: the part that another owner leads to in as few steps as the main holder"

@@ -422,9 +422,12 @@ def _largest_container(style: Style, concluded: Conclusions) -> Iterator[str]:
     for each in concluded.containers[:1]:
         if each.held_bytes * LARGE >= concluded.live:
             elements, part = count(each.elements.number, "element"), share(each.held_bytes, concluded.live)
-            several = f" of {each.containers:,} containers" if each.containers > 1 else ""
             size = f"{style.size(each.held_bytes)}, {part}{'' if each.certain else GUESS}"
-            yield f"{each.path} is the largest container, with {elements}{several}: {size} of the live bytes"
+            if each.containers > 1:
+                number = f"{each.containers:,} containers with {elements} in all"
+                yield f"the containers at {each.path} hold the most: {number}, {size} of the live bytes"
+            else:
+                yield f"{each.path} is the largest container, with {elements}: {size} of the live bytes"
 
 
 def holds_most(style: Style, held: HeldSums, number: int = FIRST) -> Iterator[str]:
@@ -510,9 +513,9 @@ def _room_for_bars(style: Style, rows: Sequence[Sequence[str]]) -> int:
 def _strander_rows(style: Style, facts: Facts, every: bool) -> Iterator[list[str]]:
     """Types of blocks that strand free memory, or a note that no single type does."""
     for group in facts.stranders[:STRANDERS]:
-        yield [f"{WITHIN}beside {_blocks_of(group.row)}", style.size(group.beside), "", ""]
+        yield [f"{WITHIN}on pages with {_blocks_of(group.row)}", style.size(group.beside), "", ""]
     if every and not facts.stranders and facts.matters(facts.part("scraps")):
-        yield [f"{WITHIN}beside blocks of one type alone", BESIDE_NONE, "", ""]
+        yield [f"{WITHIN}on pages with blocks of one type alone", BESIDE_NONE, "", ""]
 
 
 def _type_rows(style: Style, facts: Facts, whole: int, *, every: bool, within: str) -> Iterator[list[str]]:

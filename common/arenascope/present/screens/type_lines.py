@@ -40,8 +40,8 @@ NO_VALUES = (
     "no values of members are known: debug information does not give these blocks a certain type, or they are empty"
 )
 HELD_BACK = (
-    "holds back: what more would return to the system once all of the type are freed: more than their bytes where free "
-    "memory lies on the same pages"
+    "holds back: how much more malloc_trim(0) would return if all blocks of the type were freed: more than their own "
+    "bytes where free memory lies on the same pages"
 )
 WITH_THEIRS = f"{THEIRS}: with all that only blocks of the type lead to, such as what their members point to"
 A_GUESS = f"{GUESS.strip()} a guess, by what is in the blocks, or points to them"

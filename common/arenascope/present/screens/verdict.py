@@ -41,7 +41,7 @@ STAYS = ("returnable_bytes", "thread_tops_bytes", "scraps_bytes", "tcache_bytes"
 """Kinds of free memory; the verdict names the largest."""
 ONLY_FREEING = "it would return only once those blocks are freed and malloc_trim is called, or the program restarts"
 """Said of stranded memory."""
-ONE_LOOK = "It is in use: whether it is needed, lost or growing this look does not show"
+ONE_LOOK = "It is in use; this look does not show whether it is needed, lost or growing"
 
 
 def places(number: int) -> str:
@@ -115,7 +115,7 @@ def _proof(figure: Figures, say: Say, *, compared: bool, has_waste: bool) -> str
     if said:
         return ". ".join(said)
     if _matters(figure, "unknown_bytes"):
-        return f"It is in use; whether {say(unknown)} of it, to which no plain pointer leads, is lost is not known"
+        return f"It is in use; it is not known whether {say(unknown)} of it is lost, as no plain pointer leads there"
     if _matters(figure, "possible_bytes"):
         return f"It is in use; {say(possible)} of it is possibly lost: only pointers to insides of blocks lead there"
     not_held, hardly = lost + cycles + perhaps + unknown + possible, lost + cycles + perhaps + possible
@@ -152,7 +152,7 @@ def strander(figure: Figures, names: Names, say: Say) -> str:
     """The blocks that strand free memory; "" if their type is not known."""
     if "type" not in names:
         return ""
-    guess = "" if names["certain"] == "yes" else ", by what is in them"
+    guess = "" if names["certain"] == "yes" else ", judging by their contents"
     return (
         f"{count(figure['type_blocks'], 'block')} of {type_words(names['type'])}{guess} ({say(figure['type_bytes'])})"
     )

@@ -36,23 +36,23 @@ def _advice_id(row: WasteRow) -> str:
 
 
 ADVICE = {
-    "shrink-to-fit": "reserve what is needed, not the most that may come; `shrink_to_fit()` (of hash tables also "
-    "`rehash(0)`) once no more is added; leave what is filled again soon",
-    "realloc-to-fit": "allocate what is needed, not the most that may come; `realloc` once no more is added; leave "
-    "what is filled again soon",
+    "shrink-to-fit": "reserve what is needed, not the most that may come; `shrink_to_fit()` (for hash tables also "
+    "`rehash(0)`) once no more is added, but not where the room is soon filled again",
+    "realloc-to-fit": "allocate what is needed, not the most that may come; `realloc` once no more is added, "
+    "but not where the room is soon filled again",
     "shrink-emptied": "`shrink_to_fit()` after `clear()`, or put a new one in its place (`std::mem::take`)",
     "swap-with-empty": "`clear()` keeps the room: `shrink_to_fit()` behind it, or swap with an empty one",
     "free-emptied": "free the array once it is empty, or `realloc` it to what is needed next",
     "drop-expired": "drop each `Weak` whose `strong_count()` is 0: it keeps the memory of a value that is gone",
-    "drop-expired-or-apart": "drop the `weak_ptr`s that have `expired()`; what `make_shared` made keeps the object's "
-    "memory for them, `shared_ptr<T>(new T)` only a control block",
+    "drop-expired-or-apart": "drop the `weak_ptr`s that have `expired()`; after `make_shared` they keep the memory of "
+    "the whole object, after `shared_ptr<T>(new T)` only that of the control block",
     "share-texts": "keep one copy of each text and share it: an interning table, `shared_ptr<const string>`, `Rc<str>`",
-    "share-copies": "look why it is made again (added twice?); keep one copy of each and share it",
+    "share-copies": "find out why it is made again (added twice?); keep one copy of each and share it",
     "captured": "capture a pointer or a `shared_ptr` to what all functions use, not a copy of it",
     "tiny-containers": "make the container when its first element comes (a `unique_ptr` to it, an `optional`), or keep "
     "few elements in a vector",
     "node-overhead": "keep small elements beside each other: a vector, a deque or a sorted vector in place of nodes",
-    "unlisted": "what is taken out of the second list must leave the first one, too, and be freed",
+    "unlisted": "when an object is taken out of the one list, take it out of the other as well, and free it",
     "sweep-table": "take out of the table from time to time what nobody else has (`use_count() == 1`, "
     "`retain(|text| Rc::strong_count(text) > 1)`), or keep weak pointers in it",
     "cycle": "`gc.collect()` frees them: see whether the collector is off (`gc.disable()`); clear one pointer of the "
@@ -95,21 +95,21 @@ def sentence(style: Style, row: WasteRow, live: int) -> str:
     if row.reason == "tiny-containers":
         return f"{row.path}: {number} with next to no elements cost {rest}"
     if row.reason == "node-overhead":
-        each = f"{row.room // row.number:,} bytes for {row.used // row.number:,}"
-        return f"{row.path}: {row.number:,} nodes take {each} of an element each: {rest}"
+        sizes = f"{row.room // row.number:,} bytes for an element of {row.used // row.number:,} bytes"
+        return f"{row.path}: each of the {row.number:,} nodes takes {sizes}: {rest}"
     if row.elsewhere is not None:
         other, member, listed, unlisted = row.elsewhere
         return (
-            f"{row.path}: {row.number:,} of {row.total:,} {row.type} are not in {other}: {member} is {unlisted} in "
-            f"them and {listed} in the others; they keep {rest}"
+            f"{row.path}: {row.number:,} of its {row.total:,} objects of type {row.type} are not in {other}: their "
+            f"{member} is {unlisted}, that of the others {listed}; these {row.number:,} keep {rest}"
         )
     if row.reason == "unlisted":
         return f"{row.path}: nobody but the table has {row.number:,} of {row.total:,} {row.type}; they keep {rest}"
     if row.mostly is not None:
         return f"{row.path} {_of_python(row)}{style.size(row.room)}, mostly in {row.mostly.type} objects, {part}"
     if row.reason == "rounding":
-        each = f"{row.used // row.number:,} bytes and take {row.room // row.number:,}"
-        return f"{row.path}: {row.number:,} objects are {each} each: {rest}"
+        sizes = f"{row.used // row.number:,} bytes and takes a block of {row.room // row.number:,}"
+        return f"{row.path}: each of the {row.number:,} objects has {sizes}: {rest}"
     if row.reason in ("duplicates", "captured"):
         blocks = count(row.number + row.elements, "block")
         if row.elements == 1:
