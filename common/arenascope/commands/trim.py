@@ -877,8 +877,8 @@ def _duration(
     )
     if holds is not None:
         yield style.dim(
-            f"--apply would stop the process for about {duration(round(holds, 2))} in all (an estimate), as it checks "
-            "the heap first"
+            f"to do it stops the process for about {duration(round(holds, 2))} in all (an estimate), as the heap is "
+            "checked first"
         )
     if may_apply and refused is not None:
         yield style.dim(f"--apply would be refused: {refused}")
