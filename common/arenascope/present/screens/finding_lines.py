@@ -89,11 +89,12 @@ class ReportFinding(NamedTuple):
 
 
 def find_all(waste: Sequence[WasteRow], facts: Facts, live: int) -> list[ReportFinding]:
-    """The largest first. `live`: bytes of all blocks."""
+    """The largest first; what is lost counts double, as copies and unused room in it go once it is freed. `live`: bytes
+    of all blocks."""
     lost = [*facts.held.lost_rows, *facts.held.perhaps_rows] if facts.held else []
     found = [*map(_of_waste, waste), *map(_of_lost, lost), *_pinned(facts)]
     found = [each for each in found if each.bytes * IN_DOCUMENTS >= live]
-    return sorted(found, key=lambda each: -each.bytes)
+    return sorted(found, key=lambda each: -each.bytes * (2 if each.lost is not None else 1))
 
 
 def worth_saying(found: Sequence[ReportFinding], live: int) -> Sequence[ReportFinding]:
