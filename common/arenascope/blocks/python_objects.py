@@ -39,7 +39,7 @@ MANY, HIT_RATE = 100, 20
 """A cache of so many entries finds nothing if of so many questions no more than one was answered from it."""
 
 
-class Release(NamedTuple):
+class PythonRelease(NamedTuple):
     """The layout of objects in bytes, as `Release` in engine/src/python/types.rs describes it."""
 
     letters: int
@@ -64,14 +64,14 @@ class Release(NamedTuple):
 
 
 _OLD_CODE, _CODE = (72, 88, 80), (96, 96, 96)
-RELEASES: Mapping[int, Release] = {
-    8: Release(48, 0, 0, (16, 48), _OLD_CODE, 112, 872, 16, 360, 32, 24, 32),
-    9: Release(48, 0, 0, (16, 48), _OLD_CODE, 112, 864, 16, 360, 32, 24, 32),
-    10: Release(48, 0, 0, (48, 72), _OLD_CODE, 112, 872, 16, 352, 32, 24, 32),
-    11: Release(48, 1, 1, (48, 72), _CODE, 128, 872, 80, 72, 32, 48, 40, 0, 16, 8, True),
-    12: Release(40, 1, 2, (48, 72), _CODE, 128, 880, 72, 72, 0, 8, 40, 0, 72, 0, True),
-    13: Release(40, 1, 3, (48, 72), _CODE, 128, 880, 72, 72, 0, 8, None),
-    14: Release(40, 1, 3, (48, 72), _CODE, 128, 880, 72, 80, 0, 8, None),
+RELEASES: Mapping[int, PythonRelease] = {
+    8: PythonRelease(48, 0, 0, (16, 48), _OLD_CODE, 112, 872, 16, 360, 32, 24, 32),
+    9: PythonRelease(48, 0, 0, (16, 48), _OLD_CODE, 112, 864, 16, 360, 32, 24, 32),
+    10: PythonRelease(48, 0, 0, (48, 72), _OLD_CODE, 112, 872, 16, 352, 32, 24, 32),
+    11: PythonRelease(48, 1, 1, (48, 72), _CODE, 128, 872, 80, 72, 32, 48, 40, 0, 16, 8, True),
+    12: PythonRelease(40, 1, 2, (48, 72), _CODE, 128, 880, 72, 72, 0, 8, 40, 0, 72, 0, True),
+    13: PythonRelease(40, 1, 3, (48, 72), _CODE, 128, 880, 72, 72, 0, 8, None),
+    14: PythonRelease(40, 1, 3, (48, 72), _CODE, 128, 880, 72, 80, 0, 8, None),
 }
 """By the second number of the version, for 64 bits."""
 OFFSETS: Mapping[int, tuple[int, int, int, int]] = {13: (5, 8, 9, 23), 14: (5, 8, 9, 26)}
@@ -245,7 +245,7 @@ class _Interpreter(NamedTuple):
     """From a thread to its frame."""
 
 
-def _interpreters(ground: LoadedModules, minor: int, release: Release, runtime: int) -> list[_Interpreter]:
+def _interpreters(ground: LoadedModules, minor: int, release: PythonRelease, runtime: int) -> list[_Interpreter]:
     places = release.interpreters, release.interpreter_next, release.threads, release.current_frame
     if release.interpreters is None:
         words = ground.words(runtime, 1 + max(OFFSETS[minor])) if runtime else None
@@ -269,7 +269,7 @@ class _Frame(NamedTuple):
     """What is written in front of it; "": it is the first thread's."""
 
 
-def _frames(ground: LoadedModules, interpreter: _Interpreter, release: Release) -> Iterator[_Frame]:
+def _frames(ground: LoadedModules, interpreter: _Interpreter, release: PythonRelease) -> Iterator[_Frame]:
     threads = list[int]()
     thread = ground.word(interpreter.threads)
     while thread and thread not in threads and len(threads) < MOST:

@@ -30,7 +30,7 @@ from ..blocks.declared.matching_objects import NOT_OF_PYTHON, MatchingObjects, m
 from ..blocks.declared.members import TypeMembers
 from ..blocks.declared.named_blocks import BY_WORDS, NamedBlocks
 from ..blocks.declared.once_per_image import values_of
-from ..blocks.declared.type_values import Column, Split, TypeValues, objects_of, types_called
+from ..blocks.declared.type_values import Split, TypeValues, ValuesColumn, objects_of, types_called
 from ..blocks.python_objects import PythonTypeSum, has_python, python_objects_of
 from ..blocks.type_figures import types_of, types_of_matching, with_guesses
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
@@ -60,7 +60,7 @@ from .framework.live_copy import quick_core_search
 from .framework.where import WHERE, WhereRecord, asked_where, where_key, where_line
 
 if TYPE_CHECKING:
-    from ..blocks.declared.conditions import Condition
+    from ..blocks.declared.conditions import ObjectCondition
     from ..blocks.declared.type_values import Called, Key
     from ..blocks.declared.values import Values
     from ..present.screens.owner_lines import HeldMost
@@ -246,7 +246,7 @@ class NamedType(NamedTuple):
 
 
 def named_type(
-    session: Session, rows: Sequence[TypeRow], name: str, with_values: bool, condition: Optional[Condition] = None
+    session: Session, rows: Sequence[TypeRow], name: str, with_values: bool, condition: Optional[ObjectCondition] = None
 ) -> NamedType:
     """Finds a type by any name that a screen shows; NoTypeError if there is none. With values if they are known, of the
     objects for which a condition holds."""
@@ -260,7 +260,7 @@ def named_type(
 
 
 def _named_type(
-    session: Session, rows: Sequence[TypeRow], name: str, with_values: bool, condition: Optional[Condition]
+    session: Session, rows: Sequence[TypeRow], name: str, with_values: bool, condition: Optional[ObjectCondition]
 ) -> NamedType:
     named = session.block_results.named
     called = [row for row in rows if _plain(name) in _names(row)]
@@ -296,7 +296,7 @@ def _named_type(
     raise _unknown(name, rows, _like(name, [*_all_names(rows), *_structs(named)]))
 
 
-def _compiled(named: NamedBlocks, values: Values, called: Called, condition: Condition) -> Compiled:
+def _compiled(named: NamedBlocks, values: Values, called: Called, condition: ObjectCondition) -> Compiled:
     assert named.contents is not None
     return compiled(condition, TypeMembers(named.contents, values), called.type)
 
@@ -352,7 +352,7 @@ def _like(name: str, names: Iterable[str]) -> str:
     return f"did you mean {', '.join(dict.fromkeys(found))}?" if found else "types shows what there is"
 
 
-def _member(column: Column, with_values: bool) -> MemberValues:
+def _member(column: ValuesColumn, with_values: bool) -> MemberValues:
     measured = with_values or column.form in ("text", "elements")
     return MemberValues.of(
         column,
@@ -677,7 +677,7 @@ def _all(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _cells(column: Column) -> list[str]:
+def _cells(column: ValuesColumn) -> list[str]:
     distinct = "many" if column.distinct is None else f"{column.distinct:,}"
     measured = column.form in ("integer", "float", "elements", "text")
     unit = " long" if column.form == "text" else ""
@@ -688,7 +688,7 @@ def _cells(column: Column) -> list[str]:
     return [column.place.name or VALUE, column.type, distinct, *numbers, average, _frequent(column)]
 
 
-def _frequent(column: Column) -> str:
+def _frequent(column: ValuesColumn) -> str:
     told = []
     if column.form == "pointer":
         always = {column.objects: "always null", 0: "never null"}
@@ -710,7 +710,7 @@ def _number(value: Union[int, float, None]) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
-def key_text(column: Column, key: Key) -> str:
+def key_text(column: ValuesColumn, key: Key) -> str:
     """A member's value as the program writes it."""
     if key is None:
         return "null"

@@ -81,7 +81,7 @@ class Compared(NamedTuple):
 Step = Union[Compared, Literal["and", "or", "not"]]
 
 
-class Condition(NamedTuple):
+class ObjectCondition(NamedTuple):
     """What was parsed, each operation behind what it joins."""
 
     text: str
@@ -143,12 +143,12 @@ class ConditionError(UsageError):
         super().__init__(f"--where: {why}", hint)
 
 
-def parse(text: str) -> Condition:
+def parse(text: str) -> ObjectCondition:
     """ConditionError if it is none."""
     parser = _Parser(text)
     parser.joined(0)
     parser.end()
-    return Condition(text, parser.steps)
+    return ObjectCondition(text, parser.steps)
 
 
 class _Parser:
@@ -272,7 +272,7 @@ class _Operand(NamedTuple):
     value: Constant = None
 
 
-def compiled(condition: Condition, members: TypeMembers, type: int) -> Compiled:
+def compiled(condition: ObjectCondition, members: TypeMembers, type: int) -> Compiled:
     """UnknownMember; ConditionError where a member cannot be compared with that."""
     steps = []
     for step in condition.steps:

@@ -11,7 +11,7 @@ from ...base.printable import first_few
 from ...engine import TypesQuestion
 from ...session.session import Session
 from ..python_objects import has_python
-from .conditions import Compiled, Condition, ConditionError, UnknownMember, compiled, parse
+from .conditions import Compiled, ConditionError, ObjectCondition, UnknownMember, compiled, parse
 from .members import ObjectsWithin, TypeMembers
 from .named_blocks import NamedBlocks
 from .once_per_image import declared_blocks, values_of
@@ -30,7 +30,7 @@ MOST_NAMED = 40
 class Asked(NamedTuple):
     """A condition, and the type that it is about."""
 
-    condition: Condition
+    condition: ObjectCondition
     type: Optional[str]
     """None: all that have these members."""
 

@@ -93,7 +93,7 @@ CHARACTERS = ("char[]", "unsigned char[]")
 MOST_LINES = 4096
 
 
-class Condition(NamedTuple):
+class RuleCondition(NamedTuple):
     """What a member has to be."""
 
     of_target: bool
@@ -115,7 +115,7 @@ class Rule(NamedTuple):
     member: str
     """By its way from there: "v.val"."""
     target: str
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[RuleCondition, ...] = ()
 
     @property
     def label(self) -> str:
@@ -141,7 +141,9 @@ def _read(number: int, said: str) -> Union[Rule, Unread]:
     place, sign, target = said.partition(" = ")
     target, when, told = target.partition(" when ")
     holder, found = split(place), [CONDITION.fullmatch(each) for each in told.split(" and ")] if when else []
-    conditions = [Condition(each[1] == "->", each[2], each[3], _number(each[4])) for each in found if each is not None]
+    conditions = [
+        RuleCondition(each[1] == "->", each[2], each[3], _number(each[4])) for each in found if each is not None
+    ]
     if sign and holder is not None and target and len(conditions) == len(found):
         return Rule(number, said, "leads to", *holder, target=_plain(target), conditions=tuple(conditions))
     target, sign, place = said.partition(" in ")
@@ -308,7 +310,7 @@ class ProgramRules:
             else:
                 yield each._replace(offset=offset + each.offset)
 
-    def _tag(self, type: int, said: Condition) -> Tag:
+    def _tag(self, type: int, said: RuleCondition) -> Tag:
         name = f"{self._types.facts(type).name}.{said.member}"
         enumerators: Mapping[str, int] = {}
         bits = next((each for each in self._types.facts(type).bits if each.name == said.member), None)

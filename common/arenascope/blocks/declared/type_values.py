@@ -42,7 +42,7 @@ class FrequentValue(NamedTuple):
     """Those of them in blocks that are named by a guess."""
 
 
-class Column(NamedTuple):
+class ValuesColumn(NamedTuple):
     """A member of all objects."""
 
     place: MemberPlace
@@ -77,7 +77,7 @@ class Way(NamedTuple):
     objects: int
 
 
-class Part(NamedTuple):
+class SplitPart(NamedTuple):
     """Objects with one value."""
 
     key: Key
@@ -89,8 +89,8 @@ class Part(NamedTuple):
 class Split(NamedTuple):
     """A member that has one value in objects that are reached in one way, and another in the others."""
 
-    column: Column
-    parts: Sequence[Part]
+    column: ValuesColumn
+    parts: Sequence[SplitPart]
 
 
 class TypeValues(NamedTuple):
@@ -102,7 +102,7 @@ class TypeValues(NamedTuple):
     guessed_blocks: int
     unknown: int
     """More objects, of which the condition cannot be read."""
-    columns: Sequence[Column]
+    columns: Sequence[ValuesColumn]
     splits: Sequence[Split]
     names: frozenset[str]
     """Of blocks in which they are."""
@@ -240,7 +240,7 @@ def _places(members: TypeMembers, called: Called) -> list[MemberPlace]:
     return places
 
 
-def _column(answer: TypesAnswer, members: TypeMembers, place: MemberPlace, is_text: bool) -> Column:
+def _column(answer: TypesAnswer, members: TypeMembers, place: MemberPlace, is_text: bool) -> ValuesColumn:
     form = "text" if is_text else members.form(place)
     type = readable(members.types.text(place.type)).name
     if is_text:
@@ -254,7 +254,7 @@ def _column(answer: TypesAnswer, members: TypeMembers, place: MemberPlace, is_te
     least, greatest, sum = read(), read(), read()
     apart, distinct = _wide(answer), answer.option()
     frequent = [FrequentValue(_key(answer), answer.size(), answer.size()) for _ in range(answer.number())]
-    return Column(
+    return ValuesColumn(
         place,
         members.enumerators(place) if form == "enum" else {},
         type,
@@ -284,7 +284,7 @@ def _key(answer: TypesAnswer) -> Key:
     return answer.data() if kind == TEXT else None
 
 
-def _split(answer: TypesAnswer, columns: Sequence[Column], paths: Sequence[str]) -> Split:
+def _split(answer: TypesAnswer, columns: Sequence[ValuesColumn], paths: Sequence[str]) -> Split:
     column = columns[answer.number()]
     parts = []
     for _ in range(answer.number()):
@@ -292,5 +292,5 @@ def _split(answer: TypesAnswer, columns: Sequence[Column], paths: Sequence[str])
         ways = [
             Way([paths[answer.number()] for _ in range(answer.number())], answer.size()) for _ in range(answer.number())
         ]
-        parts.append(Part(key, objects, ways))
+        parts.append(SplitPart(key, objects, ways))
     return Split(column, parts)

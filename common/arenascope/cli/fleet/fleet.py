@@ -30,7 +30,7 @@ from . import via
 from .schedulers import ENGINES
 
 
-class Compared(NamedTuple):
+class ComparedFigure(NamedTuple):
     """A report compared with the others."""
 
     subject: str
@@ -48,7 +48,7 @@ class Compared(NamedTuple):
     cause: str
 
 
-def compared(documents: Sequence[JsonObject]) -> list[Compared]:
+def compared(documents: Sequence[JsonObject]) -> list[ComparedFigure]:
     """Compares the reports that have parts, the one furthest above a median first."""
     parts = {id(each): {part["part"]: part["bytes"] for part in each["parts"]} for each in documents if _counts(each)}
     by_measure: dict[object, list[Mapping[str, int]]] = {}
@@ -64,12 +64,12 @@ def _counts(document: JsonObject) -> bool:
     return bool(document.get("parts")) and bool(document.get("complete")) and not document.get("error")
 
 
-def _compared(document: JsonObject, parts: Mapping[str, int], others: Sequence[Mapping[str, int]]) -> Compared:
+def _compared(document: JsonObject, parts: Mapping[str, int], others: Sequence[Mapping[str, int]]) -> ComparedFigure:
     medians = {name: median_low([each.get(name, 0) for each in others]) for name in parts}
     most = max(parts, key=lambda name: parts[name] - medians[name])
     above = max(0, parts[most] - medians[most])
     labels = {part["part"]: part["label"] for part in document["parts"]}
-    return Compared(
+    return ComparedFigure(
         document["subject"],
         rss=document["rss_bytes"],
         used=sum(parts.get(name, 0) for name in LIVE),
