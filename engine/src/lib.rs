@@ -1,8 +1,8 @@
 //! What touches every block of a process image: bytes in, tables out. It knows no text for people, no releases of glibc.
 //!
 //! The C interface: each call returns one of `CODES`; tables of the caller's are read during the call alone, except the
-//! bytes of pieces, which stay in place until the engine is closed; tables of the engine's are the caller's to let go. No call ends the process: a panic is caught, and memory
-//! that grows with the image is asked for and may be refused.
+//! bytes of pieces, which stay in place until the engine is closed; tables of the engine's are the caller's to let go.
+//! No call ends the process: a panic is caught, and memory that grows with the image is asked for and may be refused.
 
 // the functions for C take raw pointers, which `Table` describes
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
@@ -333,8 +333,9 @@ pub unsafe extern "C" fn arenascope_pointers(
     })
 }
 
-/// See `pointer_strength::reach`; `constants` are rows of `Constant`, `fronts` of `Front`, `seeds` of `Judged`, and `marks` are the
-/// caller's and change. Gives numbers of blocks (of 32 bits): all that is reached inside, and what is reached alike.
+/// See `pointer_strength::reach`; `constants` are rows of `Constant`, `fronts` of `Front`, `seeds` of `Judged`, and
+/// `marks` are the caller's and change. Gives numbers of blocks (of 32 bits): all that is reached inside, and what is
+/// reached alike.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_reach(
     engine: &Engine,
@@ -499,8 +500,8 @@ pub unsafe extern "C" fn arenascope_search(
     })
 }
 
-/// See `resident_pages::pages`: what is in memory and what would leave it, of 64 bits, by owners. `join`: 0 where a page of two is
-/// nobody's, 1 for sets, 2 for a tree, of which `above` tells.
+/// See `resident_pages::pages`: what is in memory and what would leave it, of 64 bits, by owners. `join`: 0 where a page
+/// of two is nobody's, 1 for sets, 2 for a tree, of which `above` tells.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_pages(
     engine: &Engine,
@@ -625,9 +626,9 @@ pub unsafe extern "C" fn arenascope_contents(
     })
 }
 
-/// Blocks by what holds them: see `container_bodies::Ground`. `kinds` has each block's (of 32 bits) and gets new ones, also if the
-/// call is ended; `rules` are low, high, skew, mask and the program. Gives `BodyKind`, `Name`, `Plain`, the counts of
-/// objects (of 64 bits), and the managers that were asked for.
+/// Blocks by what holds them: see `container_bodies::Ground`. `kinds` has each block's (of 32 bits) and gets new ones,
+/// also if the call is ended; `rules` are low, high, skew, mask and the program. Gives `BodyKind`, `Name`, `Plain`, the
+/// counts of objects (of 64 bits), and the managers that were asked for.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_bodies(
     engine: &Engine,

@@ -161,7 +161,6 @@ def sentence(style: Style, each: ReportFinding, live: int) -> str:
     """What it is, in the program's own words."""
     if each.waste is not None:
         return with_short_names(waste_sentence(style, each.waste, live))
-    kind = f"{count(each.number, 'block')} of {type_words(each.type or '')}{'' if each.certain else GUESS}"
     in_memory = "" if each.resident is None else f", {style.size(each.resident)} of it in memory"
     if each.lost is not None:
         below = each.lost.indirect_blocks
@@ -180,6 +179,7 @@ def sentence(style: Style, each: ReportFinding, live: int) -> str:
         guess = f" (they may be {each.lost.may_be[0]})" if each.lost.may_be else ""
         surely = "perhaps lost" if each.lost.perhaps else "lost"
         return f"{kind}{guess} {is_lost} {surely}{more}: {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
+    kind = f"{count(each.number, 'block')} of {type_words(each.type or '')}{'' if each.certain else GUESS}"
     stand, keep = ("stands", "keeps") if each.number == 1 else ("stand", "keep")
     own, returns = each.pinned or PinnedFree(0, 0)
     kept = f"{kind} ({style.size(own)}) {stand} between free ones and {keep} {style.size(each.bytes)} of free memory"

@@ -490,7 +490,8 @@ impl Matching<'_> {
         let mut sum = (0, 0);
         for ((pattern, name, way), (blocks, bytes)) in &self.sums {
             let is_told = *way != 0 && self.of_name.get(name).is_some_and(|all| all & here != 0);
-            if if is_told { way & here != 0 } else { below.contains(pattern) } {
+            let is_here = if is_told { way & here != 0 } else { below.contains(pattern) };
+            if is_here {
                 sum = (sum.0 + blocks, sum.1 + bytes);
             }
         }
@@ -789,6 +790,8 @@ impl Rows<'_> {
 
     /// The list or the tree to which most of these patterns' blocks belong; what is left of them.
     fn linked_by_one(&mut self, above: u32, every: Vec<u32>) -> Result<Vec<u32>> {
+        // patterns of many lists of one type are gone through once for each
+        self.control.advance(0)?;
         let main = every.iter().rev().copied().max_by_key(|each| self.pattern(*each).blocks).unwrap_or(0);
         let mut links = self.links_by_use(main);
         for link in every.iter().flat_map(|each| self.links_by_use(*each)) {
