@@ -22,7 +22,7 @@ from typing import Iterator, Mapping, NamedTuple, Sequence
 from subject import ARENASCOPE, ROOT, WITH_US, running
 
 sys.path.append(str(ROOT / "common"))
-from arenascope.analysis.causes import trim_seconds
+from arenascope.analysis.trim_prediction import trim_seconds
 
 
 def heaps_of(megabytes: int) -> Mapping[str, Sequence[str]]:

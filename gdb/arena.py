@@ -29,7 +29,7 @@ def _load() -> None:
     # name
     sys.path.insert(0, package)
     try:
-        from arenascope.commands.framework.load_once import load_once
+        from arenascope.commands.framework.debugger_doors import load_once
     finally:
         sys.path.remove(package)
 

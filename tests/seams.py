@@ -11,11 +11,10 @@ from lldb.heap_calls import LldbController
 from lldb.heap_commands import LldbDoor
 from lldb.heap_target import LldbTarget
 
-from arenascope.base.progress_meter import Meter, Unseen
+from arenascope.base.progress_bar import Meter, Progress, Unseen
 from arenascope.cli.shell import ShellDoor
 from arenascope.cli.shell_calls import ShellController
 from arenascope.commands.framework.command import Controller, Door
-from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.core.holes import DenseResidency, HoleResidency
 from arenascope.sources.live.kept_process import KeptResidency
 from arenascope.sources.live.live_target import ProcessTarget

@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTup
 from .base import background, optional_libraries
 from .base.about import PROGRAM
 from .base.errors import NoEngineError
-from .base.progress_meter import Meter, Unseen
+from .base.progress_bar import Meter, Unseen
 from .sources.target import ByteOrder, MemoryPiece, Span
 
 INTERFACE = 1

@@ -22,7 +22,7 @@ from schemas import problem_ids
 from shell_door import ARENASCOPE, ask, begin, look
 from subjects import Subject
 
-from arenascope.base.progress_meter import Meter, unseen
+from arenascope.base.progress_bar import Meter, unseen
 from arenascope.sources.core.compressed import BLOCK, SparseFile
 from arenascope.sources.core.core_image import CoreImage
 

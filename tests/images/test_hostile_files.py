@@ -24,7 +24,7 @@ from subjects import Subject
 
 from arenascope.analysis.compare_snapshots import compare
 from arenascope.base.errors import UsageError
-from arenascope.base.progress_meter import unseen
+from arenascope.base.progress_bar import unseen
 from arenascope.present.json_documents.snapshot_file import NAME, read
 from arenascope.sources.core import compressed
 from arenascope.sources.core.core_image import CoreImage

@@ -10,8 +10,7 @@ from heap_mixtures import everything
 from arenascope.blocks.graph import roots
 from arenascope.blocks.graph.roots import Page, Root, RuntimeForm, Runtimes
 from arenascope.session.session import Session
-from arenascope.sources.elf.address_names import modules_of
-from arenascope.sources.elf.modules import Modules
+from arenascope.sources.elf.modules import Modules, modules_of
 from arenascope.sources.memory import Memory
 from arenascope.sources.target import Region
 

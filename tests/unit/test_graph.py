@@ -10,7 +10,7 @@ from typing import Sequence
 
 import pytest
 
-from arenascope.base.progress_meter import Unseen
+from arenascope.base.progress_bar import Unseen
 from arenascope.blocks.graph.blocks import DEEP, EDGE_SHIFT, INSIDE, Marks, SpanMark
 from arenascope.blocks.graph.edges import Graph, lumps
 from arenascope.blocks.graph.leads import Lead

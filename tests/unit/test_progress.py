@@ -14,13 +14,12 @@ from heap_mixtures import everything
 from marks import in_full
 from schemas import valid
 
-from arenascope.base import optional_libraries
+from arenascope.base import optional_libraries, progress_bar
+from arenascope.base.progress_bar import Progress
 from arenascope.commands import check, trim
 from arenascope.commands.framework.command import execute
 from arenascope.commands.framework.find_command import find_command
 from arenascope.glibc import regular_bins
-from arenascope.present.shared_text import progress_bar
-from arenascope.present.shared_text.progress_bar import Progress
 from arenascope.sources.target import MemoryUse
 
 

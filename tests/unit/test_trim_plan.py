@@ -7,7 +7,7 @@ from typing import Iterable, Optional, Sequence
 
 import pytest
 
-from arenascope.analysis.resident_parts import all_inside, covered
+from arenascope.analysis.resident_parts import all_inside
 from arenascope.analysis.trim_prediction import (
     ArenaTrim,
     Chunk,
@@ -23,7 +23,7 @@ from arenascope.analysis.trim_prediction import (
 from arenascope.base.heap_model import Arena, ArenaHeader, Bin, Range
 from arenascope.glibc.process_layout import Layout, from_table
 from arenascope.glibc.release_table import parse
-from arenascope.sources.target import Span
+from arenascope.sources.target import Span, covered
 
 HEAP = 0x5000_0000_0000
 PAGE = 0x1000

@@ -6,9 +6,10 @@ from typing import Iterator, Mapping, NamedTuple, Optional
 
 from ..glibc.malloc_par import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .arena_usage import orphans
-from .causes import Facts, lost_of, stranded_by, trim_seconds
+from .causes import Facts, lost_of, stranded_by
 from .held_sums import HeldSums
 from .resident_parts import SPACE, ArenaResident
+from .trim_prediction import trim_seconds
 
 FOLKLORE = 2
 """The value that everybody copies around."""

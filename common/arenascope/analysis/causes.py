@@ -10,7 +10,7 @@ from .arena_usage import ArenaUsage, orphans, total
 from .held_sums import FreedNext, HeldSums, Holder, JointHolders, MainHolder, is_unnamed
 from .pinning_blocks import BlocksOfKind, LiveBlockKinds
 from .resident_parts import ArenaResident, ResidentPicture
-from .trim_prediction import Trim
+from .trim_prediction import Trim, trim_seconds
 
 WORTH = 1 << 20
 CLEARED = ("global", "tls")
@@ -364,10 +364,6 @@ def _others(facts: Facts) -> Iterator[Cause]:
         yield Cause(Statement("not-this-malloc", figures, names), size)
 
 
-SECONDS_PER_BYTE = 1 / 12e9
-SECONDS_PER_CALL = 1.5e-6
-"""Measured: madvise returns 4 KiB pages at 10 to 20 GB/s, and costs about a microsecond a call."""
-
 LITTLE_FREE = 10
 """Less than one part in this many of resident memory is too little to give back."""
 
@@ -376,10 +372,6 @@ OF_ARENAS = (
     *("returnable_bytes", "trim_seconds", "thread_tops", "thread_tops_bytes", "scraps_bytes", "tcache_bytes"),
     *("tops_at_default_bytes", "large_free_bytes"),
 )
-
-
-def trim_seconds(returned: int, calls: int) -> float:
-    return returned * SECONDS_PER_BYTE + calls * SECONDS_PER_CALL
 
 
 def judge(facts: Facts) -> Statement:

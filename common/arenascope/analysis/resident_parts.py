@@ -9,31 +9,8 @@ from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.heap_model import HUGE_PAGES, SHARED_MEMORY, Arena, Range
 from ..glibc.malloc_par import MMAP_THRESHOLD
-from ..sources.target import MappingUse, Region, Span
+from ..sources.target import MappingUse, Region, Span, covered
 from .trim_prediction import ArenaTrim, Chunk
-
-
-def covered(ranges: Iterable[Chunk], resident: Sequence[Span]) -> int:
-    """Returns how many bytes of these ranges, which must be in address order, lie in resident pages."""
-    total = index = 0
-    low = high = 0
-    count = len(resident)
-    for start, size in ranges:
-        end = start + size
-        while high <= start:
-            if index == count:
-                return total
-            low, high = resident[index]
-            index += 1
-        if low <= start and end <= high:
-            # as nearly all of a million are
-            total += size
-            continue
-        at = index - 1
-        while at < count and resident[at].start < end:
-            total += min(end, resident[at].end) - max(start, resident[at].start)
-            at += 1
-    return total
 
 
 def all_inside(addresses: Sequence[int], sizes: Sequence[int], resident: Sequence[Span]) -> bool:

@@ -267,3 +267,12 @@ def _locked_bytes(trim: Trim, locked: Sequence[Span]) -> int:
     """Returns how much of the known ranges the kernel refuses to release."""
     released = until_locked(trim.plan.madvise or (), locked)
     return (trim.plan.madvise_bytes or 0) - sum(each.bytes for each in released)
+
+
+SECONDS_PER_BYTE = 1 / 12e9
+SECONDS_PER_CALL = 1.5e-6
+"""Measured: madvise returns 4 KiB pages at 10 to 20 GB/s, and costs about a microsecond a call."""
+
+
+def trim_seconds(returned: int, calls: int) -> float:
+    return returned * SECONDS_PER_BYTE + calls * SECONDS_PER_CALL

@@ -1,4 +1,4 @@
-"""Parses words of a command line: abbreviated options, and whether a file is a core."""
+"""Parses words of a command line: pids, patterns, what a mistyped word means, and whether a file is a core."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fnmatch
 import os
 import re
 from difflib import get_close_matches
-from typing import Callable, Iterable, Optional, Sequence
+from typing import Callable, Iterable, Optional
 
 from .errors import UsageError
 
@@ -38,36 +38,6 @@ TYPE_AT, PROGRAM_TYPES = 16, (2, 3)
 """e_type, and ET_EXEC and ET_DYN."""
 
 SCRIPTS = (".py", ".pl", ".rb", ".js", ".mjs", ".cjs", ".sh", ".php", ".jar")
-
-
-def full_names(words: Sequence[str], names: Sequence[str], usage: str, also: Sequence[str] = ()) -> list[str]:
-    """Completes abbreviated options that are unambiguous: --lim is --limit, and so is -limit, as GDB's users write it.
-    `also` are options of the door's own, which come after those of the command."""
-    whole: list[str] = []
-    for word in words:
-        whole.append(word if "--" in whole else _full_name(word, (names, also), usage))
-    return whole
-
-
-def _full_name(word: str, known: Sequence[Sequence[str]], usage: str) -> str:
-    name, sign, value = word.partition("=")
-    start = name.lstrip("-")
-    if name[:1] != "-" or not start[:1].isalpha():
-        # not an option: a word, a negative number, an expression
-        return word
-    every = [each for names in known for each in names]
-    if name in every or (name[:2] in every and name[2:].isdigit()):
-        # whole, or with its value behind it: -p1234
-        return word
-    for names in known:
-        matches = [each for each in names if each.startswith(f"--{start}")]
-        if f"--{start}" in matches:
-            matches = [f"--{start}"]
-        if len(matches) > 1:
-            raise UsageError(f"{name} could be {' or '.join(sorted(matches))}", usage)
-        if matches:
-            return f"{matches[0]}{sign}{value}"
-    raise UsageError(f"there is no option {name}", with_suggestion(name, every, usage))
 
 
 PROCESSES = "/proc/"

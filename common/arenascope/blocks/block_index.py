@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
 
 from ..analysis.pinning_blocks import Typed
 from ..base.heap_model import ArenaHeader, ChunkRun, Gap, Heap, Kind, MmappedBlock
-from ..base.progress_meter import Meter, metered
+from ..base.progress_bar import Meter, metered
 from ..glibc.malloc_chunk import masked
 from ..glibc.sweep import blocks, free_chunks
 from ..session.session import Session

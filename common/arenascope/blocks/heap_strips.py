@@ -9,7 +9,7 @@ from ..analysis.heap_map import LAYERS, SPLITS, Strip, cell_bytes
 from ..analysis.pinning_blocks import TypeRow, in_order
 from ..analysis.trim_prediction import plan_trim, until_locked
 from ..base.heap_model import ArenaHeader, Heap, Range, Statement
-from ..base.progress_meter import Unseen, metered
+from ..base.progress_bar import Unseen, metered
 from ..session.problems import listed_not_met, parts_differ, top_differs
 from ..session.resident import resident_spans
 from ..session.session import Session

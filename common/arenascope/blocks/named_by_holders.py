@@ -14,7 +14,7 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.class_names import APART
 from ..base.heap_model import POINTED, Kind
-from ..base.progress_meter import Meter
+from ..base.progress_bar import Meter
 from ..engine import EngineImage, FoundBodies, HolderGround, fill
 from ..glibc.mmapped_chunks import without
 from ..session.session import Session

@@ -19,7 +19,7 @@ from ..analysis.pinning_blocks import (
     seen,
 )
 from ..base.heap_model import BY_SIZE, ArenaHeader, Heap
-from ..base.progress_meter import metered
+from ..base.progress_bar import metered
 from ..session.resident import pages_of, resident_spans
 from ..session.session import Session
 from ..session.trims import thresholds_of, trim_rules

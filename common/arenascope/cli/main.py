@@ -19,7 +19,7 @@ from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 
 from ..base import optional_libraries
 from ..base.about import INTERRUPTED, PROGRAM, STOPPED, __version__
-from ..base.argv import full_names, pid_in, with_suggestion
+from ..base.argv import pid_in, with_suggestion
 from ..base.errors import ArenascopeError, TargetError, UsageError
 from ..base.printable import make_streams_safe, one_line
 from ..commands.framework.arguments import (
@@ -31,6 +31,7 @@ from ..commands.framework.arguments import (
     Parser,
     Settle,
     argument,
+    full_names,
     names_of,
     options_of,
 )

@@ -17,10 +17,9 @@ from ..base.about import PROGRAM
 from ..base.argv import is_url, pid_in
 from ..base.errors import HoldEnded, HoldOver, HoldTooShort, TargetError, UsageError
 from ..base.heap_model import HOLD, HOLD_AT_MOST, allows_more
-from ..base.progress_meter import Meter, unseen
+from ..base.progress_bar import EVERY, PATIENCE, Meter, OverwrittenLine, Progress, columns, unseen
 from ..commands.framework.arguments import argument, seconds
 from ..present.shared_text.lines_and_tables import Style, folded, wants_colour
-from ..present.shared_text.progress_bar import EVERY, PATIENCE, OverwrittenLine, Progress, columns
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -15,8 +15,8 @@ from ..commands.framework.command import FunctionCall
 from ..commands.trim import ELSEWHERE, LOCK_WAITS, gone, taken_back
 from ..glibc.find.inside_malloc import StackFrame
 from ..session.session import Session
-from ..sources.elf.address_names import modules_of
 from ..sources.elf.elf_file import ElfSymbol, dynamic_symbols
+from ..sources.elf.modules import modules_of
 from ..sources.elf.unwind import Unwinder, UnwindTables, by_number
 from ..sources.live import injection, messages, proc_tables
 from ..sources.live.injection_aarch64 import Aarch64

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.heap_model import WHAT, Arena, Breach, Finding, Statement, whole
-from ..base.progress_meter import Meter, metered
+from ..base.progress_bar import Meter, metered
 from ..glibc import invariants
 from ..glibc.arena import has_heap
 from ..glibc.find.inside_malloc import MallocCode, ThreadStacks

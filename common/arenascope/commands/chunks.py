@@ -12,7 +12,7 @@ from ..analysis.chunk_sums import WITH_TOP
 from ..base.argv import Matches, shell_pattern
 from ..base.errors import UsageError
 from ..base.heap_model import ArenaHeader, ChunkRun, Piece, Statement, Tally
-from ..base.progress_meter import metered
+from ..base.progress_bar import metered
 from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.name_all_blocks import live_kinds
 from ..glibc.malloc_chunk import SIZE_BITS

@@ -10,7 +10,7 @@ from ..analysis.pinning_blocks import BlocksOfKind, Gain, LastBlocks, Pin, PinSe
 from ..analysis.trim_prediction import TrimRules, until_locked
 from ..base.heap_model import ArenaHeader, Statement
 from ..base.printable import first_few
-from ..base.progress_meter import metered
+from ..base.progress_bar import metered
 from ..blocks.type_figures import in_memory, types_of
 from ..engine import need_engine
 from ..glibc.malloc_par import default_max_fast

@@ -12,6 +12,7 @@ from typing import Callable, Container, Iterable, Iterator, Mapping, Optional, S
 
 from ..base.errors import ArenascopeError, MemoryReadError, UsageError
 from ..base.heap_model import ArenaHeader, Bin, ChunkRun, Gap, Range, Statement, ThreadCache
+from ..base.progress_bar import Progress
 from ..base.whole_file import nameless_file
 from ..glibc.arena import LEAST_PAGE
 from ..glibc.find.other_allocators import places_of_modules
@@ -22,14 +23,12 @@ from ..glibc.regular_bins import NBINS
 from ..glibc.tcache import read_tcache
 from ..present.json_documents.record import Document, Size
 from ..present.shared_text.lines_and_tables import next_lines
-from ..present.shared_text.progress_bar import Progress
 from ..session.session import Session
 from ..sources.core.core_image import CoreImage
 from ..sources.core.core_in_memory import NoRoomInMemory
 from ..sources.core.save_image import save_core
 from ..sources.elf import elf_file
-from ..sources.elf.address_names import modules_of
-from ..sources.elf.modules import FIRST_PAGE, Module, Modules
+from ..sources.elf.modules import FIRST_PAGE, Module, Modules, modules_of
 from ..sources.live.process import ProcessImage
 from ..sources.live.save_process import ProcessCopy, copy_process
 from ..sources.shell_target import ShellTarget

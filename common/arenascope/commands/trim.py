@@ -6,8 +6,8 @@ import time
 from typing import AbstractSet, Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.arena_usage import total
-from ..analysis.causes import WORTH, trim_seconds
-from ..analysis.trim_prediction import Trim, reasons
+from ..analysis.causes import WORTH
+from ..analysis.trim_prediction import Trim, reasons, trim_seconds
 from ..base.argv import pid_in
 from ..base.errors import RefusedError, UsageError
 from ..base.heap_model import Applied, Range, Statement

@@ -12,7 +12,7 @@ from ..present.json_documents.record import Address, Document, Record, Size, Sta
 from ..present.screens.type_lines import GUESS
 from ..present.screens.waste_lines import ADVICE, WHY, advice, advice_text, sentence
 from ..present.shared_text.lines_and_tables import Column, Style, column_table, cut, folded, next_lines
-from ..sources.elf.address_names import programs_of
+from ..sources.elf.modules import programs_of
 from .containers import live_bytes, note_text, rows_by_path
 from .framework.arguments import RULES
 from .framework.command import LIMIT, WITH_VALUES, Answer, Context, always, argument, command, of_heap

@@ -8,7 +8,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
 from ..base.heap_model import ArenaHeader, Bin, Finding, Lists, Range, Statement, cannot_read
-from ..base.progress_meter import MakeMeter, metered
+from ..base.progress_bar import MakeMeter, metered
 from ..engine import FollowedList, FollowedLists, ListStart
 from ..sources.memory import Memory
 from .arena import ArenaReach, Reaches

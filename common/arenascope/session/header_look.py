@@ -19,8 +19,8 @@ from ..glibc.find.libc_file import LIBC_NAME
 from ..glibc.find.other_allocators import find_allocators
 from ..glibc.process_layout import Layout
 from ..glibc.regular_bins import first_chunks
-from ..sources.elf.address_names import programs_of
 from ..sources.elf.elf_file import module_build_id
+from ..sources.elf.modules import programs_of
 from ..sources.live.live_target import ProcessTarget
 from ..sources.live.pagemap import PagemapResidency
 from ..sources.live.process import ProcessImage

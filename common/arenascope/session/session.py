@@ -26,7 +26,7 @@ from ..base.heap_model import (
     ThreadCache,
 )
 from ..base.printable import one_line
-from ..base.progress_meter import MakeMeter, unseen
+from ..base.progress_bar import MakeMeter, unseen
 from ..engine import EngineImage, FollowedList, FollowedLists, ListStart
 from ..glibc import arena, malloc_par, mmapped_chunks, regular_bins, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring

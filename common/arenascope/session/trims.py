@@ -6,14 +6,13 @@ from bisect import bisect_left
 from typing import Iterable, Optional, Sequence
 
 from ..analysis.pinning_blocks import Thresholds
-from ..analysis.resident_parts import covered
 from ..analysis.trim_prediction import ArenaTrim, Residents, Trim, TrimRules, plan_trim, until_locked
 from ..base.heap_model import (
     ArenaHeader,
     Range,
 )
 from ..glibc.find.libc_file import current_brk
-from ..sources.target import Residency, Span
+from ..sources.target import Residency, Span, covered
 from .problems import depends_on_mp
 from .session import Session
 

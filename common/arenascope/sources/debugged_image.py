@@ -15,8 +15,8 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 
 from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from .core.core_image import CoreImage
-from .elf.address_names import programs_of
 from .elf.elf_file import EM_AARCH64, NT_ARM_TLS, NT_VECTORS, OWN, build_id_in_memory, differ
+from .elf.modules import programs_of
 from .elf.registers import GENERAL, NUMBERS, WIDE, WIDE_BYTES
 from .image_files import ImageTarget, Source
 from .live.proc_tables import read_bytes, read_regions, status_number, thread_ids, thread_state

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Optional, Sequenc
 
 from ..base.heap_model import OTHER_FILES, Statement
 from ..base.printable import first_few
-from .elf.address_names import DEBUG_FOLDERS, AddressNames, local_file, programs_of
+from .elf.address_names import DEBUG_FOLDERS, AddressNames, local_file
 from .elf.elf_file import AT_SECURE, build_id_in_memory, differ, machine_name
-from .elf.modules import Module, Modules
+from .elf.modules import Module, Modules, programs_of
 from .elf.sysroot import file_within
 from .memory import Fill, Read
 from .target import ByteOrder, Image, MemoryPiece, Region, RegisterSets, Target, ThreadInfo
@@ -120,8 +120,10 @@ class ImageTarget(AddressNames):
         return None
 
     def forget_types(self) -> None:
-        if self.types is not None:
-            self.types.forget()
+        # not if nobody has asked for them yet
+        types: Optional[TypesByEngine] = vars(self).get("types")
+        if types is not None:
+            types.forget()
 
     def close(self) -> None:
         """Closes the image; nothing can be read from then on."""

@@ -469,3 +469,26 @@ class Runs:
     def spans_in(self, low: int, high: int) -> list[Span]:
         """Returns the spans, with neighbours joined."""
         return joined(self.parts_in(low, high))
+
+
+def covered(ranges: Iterable[tuple[int, int]], resident: Sequence[Span]) -> int:
+    """Returns how many bytes of these ranges, which must be in address order, lie in resident pages."""
+    total = index = 0
+    low = high = 0
+    count = len(resident)
+    for start, size in ranges:
+        end = start + size
+        while high <= start:
+            if index == count:
+                return total
+            low, high = resident[index]
+            index += 1
+        if low <= start and end <= high:
+            # as nearly all of a million are
+            total += size
+            continue
+        at = index - 1
+        while at < count and resident[at].start < end:
+            total += min(end, resident[at].end) - max(start, resident[at].start)
+            at += 1
+    return total

@@ -6,12 +6,11 @@ from bisect import bisect_right
 from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.heap_model import Kind
-from ...base.progress_meter import Meter
+from ...base.progress_bar import Meter
 from ...engine import places_of
 from ...glibc.find.thread_pointers import STATIC
 from ...session.session import Session
-from ...sources.elf.address_names import modules_of
-from ...sources.elf.modules import Modules
+from ...sources.elf.modules import Modules, modules_of
 from ...sources.target import Span, text_of
 from ...sources.type_source import TypedVariable, TypeSource, VariableFrame
 from ..graph.blocks import live_blocks

@@ -12,7 +12,7 @@ from ...base.errors import UsageError
 from ...base.heap_model import Statement
 from ...base.optional_libraries import is_ours
 from ...session.session import Session
-from ...sources.elf.address_names import programs_of
+from ...sources.elf.modules import programs_of
 from ...sources.elf.sysroot import open_regular
 from ...sources.type_source import BitField, StructField
 from .type_table import TypeTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Optional, Sequence, get_args
 
 from ...base.heap_model import CONTAINER_FORMS
-from ...base.progress_meter import Meter
+from ...base.progress_bar import Meter
 from ...engine import NOTHING, EngineTypes, ObjectReading, TracedBlocks, TypesAnswer, TypesQuestion
 from ...sources.types_by_engine import read_facts, read_field
 from ..graph.pointers_to import ImageSearch

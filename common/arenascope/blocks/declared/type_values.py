@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple, Optional, Sequence, Union
 
 from ...base.class_names import named as readable
-from ...base.progress_meter import Meter
+from ...base.progress_bar import Meter
 from ...engine import TypesAnswer, TypesQuestion
 from .conditions import Compiled
 from .members import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional, Sequ
 
 from ...base.errors import ArenascopeError
 from ...base.heap_model import ROOT_KINDS
-from ...base.progress_meter import Meter, Unseen
+from ...base.progress_bar import Meter, Unseen
 from ...engine import ENCODINGS, EngineImage, StrengthGround
 from ...glibc.find.thread_pointers import Dtv
 from ...session.session import Session

@@ -20,7 +20,7 @@ from array import array
 from typing import Callable, Collection, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, runtime_checkable
 
 from ...base.heap_model import BY_SIZE, Kind
-from ...base.progress_meter import Unseen
+from ...base.progress_bar import Unseen
 from ...engine import CONTENTS, EngineImage, fill, places_of
 from ...glibc.malloc_chunk import SIZE_BITS
 from ...sources.target import Span, joined

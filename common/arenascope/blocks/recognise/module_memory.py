@@ -8,8 +8,7 @@ from typing import Optional, Sequence
 
 from ...base.errors import MemoryReadError
 from ...session.session import Session
-from ...sources.elf.address_names import modules_of
-from ...sources.elf.modules import Modules
+from ...sources.elf.modules import Modules, modules_of
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, Target, joined
 from ..graph.memory_windows import with_constants

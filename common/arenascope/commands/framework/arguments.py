@@ -7,7 +7,7 @@ import math
 import textwrap
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
-from ...base.argv import full_names, with_suggestion
+from ...base.argv import with_suggestion
 from ...base.errors import UsageError
 from ...present.shared_text.lines_and_tables import HELP_WIDTH
 
@@ -247,3 +247,33 @@ class Parser(OneLine):
         self.description = f"{textwrap.fill(summary, HELP_WIDTH)}\n\n{textwrap.fill(description, HELP_WIDTH)}".strip()
         self.epilog = "\n".join([f"example{'s' if examples[1:] else ''}:", *examples])
         return super().format_help()
+
+
+def full_names(words: Sequence[str], names: Sequence[str], usage: str, also: Sequence[str] = ()) -> list[str]:
+    """Completes abbreviated options that are unambiguous: --lim is --limit, and so is -limit, as GDB's users write it.
+    `also` are options of the door's own, which come after those of the command."""
+    whole: list[str] = []
+    for word in words:
+        whole.append(word if "--" in whole else _full_name(word, (names, also), usage))
+    return whole
+
+
+def _full_name(word: str, known: Sequence[Sequence[str]], usage: str) -> str:
+    name, sign, value = word.partition("=")
+    start = name.lstrip("-")
+    if name[:1] != "-" or not start[:1].isalpha():
+        # not an option: a word, a negative number, an expression
+        return word
+    every = [each for names in known for each in names]
+    if name in every or (name[:2] in every and name[2:].isdigit()):
+        # whole, or with its value behind it: -p1234
+        return word
+    for names in known:
+        matches = [each for each in names if each.startswith(f"--{start}")]
+        if f"--{start}" in matches:
+            matches = [f"--{start}"]
+        if len(matches) > 1:
+            raise UsageError(f"{name} could be {' or '.join(sorted(matches))}", usage)
+        if matches:
+            return f"{matches[0]}{sign}{value}"
+    raise UsageError(f"there is no option {name}", with_suggestion(name, every, usage))

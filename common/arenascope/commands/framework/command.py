@@ -13,11 +13,11 @@ from ...base.about import INTERRUPTED
 from ...base.errors import UsageError
 from ...base.heap_model import HOLD_OVER, REPLACED, Statement
 from ...base.printable import UserData, clean_line, one_line, printable, user_data
+from ...base.progress_bar import ProgressOfAll
 from ...engine import need_engine
 from ...present.json_documents.record import Document, envelope, in_blocks, written
 from ...present.shared_text.lines_and_tables import NO_HEAP, Style, known_form, safe_lines
 from ...present.shared_text.problem_sentences import first_sentences, sentence
-from ...present.shared_text.progress_bar import ProgressOfAll
 from .arguments import HELP, Argument, ArgumentGroup, HelpRequested, Outline, Parser, help_in
 from .arguments import argument as argument
 

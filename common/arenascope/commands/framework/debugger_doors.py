@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
@@ -15,7 +16,6 @@ from ...present.json_documents.record import Document
 from ...sources.target import Target
 from .api_subject import Subject
 from .command import Command, Door, document
-from .load_once import load_once
 
 ALWAYS = "arenascope"
 """The prefix that is always registered."""
@@ -128,3 +128,21 @@ def help_body(command: Command, prefix: str) -> str:
 def load_from_folder(door: str, name: str, folder: str) -> ModuleType:
     """Loads a file of a debugger's door as a module when it is first needed."""
     return load_once(f"arenascope_{door}.{name}", os.path.join(folder, f"{name}.py"))
+
+
+def load_once(name: str, path: str) -> ModuleType:
+    """Loads a file as the module of this name, completely or not at all. After Ctrl-C in the middle, later commands
+    must not find half a module."""
+    module = sys.modules.get(name)
+    if module is not None:
+        return module
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    try:
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except BaseException:  # KeyboardInterrupt is no Exception
+        sys.modules.pop(name, None)
+        raise
+    return module

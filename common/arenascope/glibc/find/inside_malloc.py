@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError, MemoryReadError
-from ...sources.elf.address_names import modules_of
 from ...sources.elf.elf_file import dynamic_symbols
+from ...sources.elf.modules import modules_of
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, Span, SymbolPlace, Target, ThreadInfo

@@ -7,8 +7,8 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
 from ...base.heap_model import Allocator, ArenaHeader, Statement
-from ...sources.elf.address_names import modules_of
 from ...sources.elf.elf_file import dynamic_symbols, glibc_version, module_build_id, proven_files
+from ...sources.elf.modules import modules_of
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
 

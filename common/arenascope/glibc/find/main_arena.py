@@ -12,8 +12,8 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 from ...base.errors import ArenascopeError, MemoryReadError, NotFoundError, UsageError
 from ...base.heap_model import NONCONTIGUOUS, Allocator, ArenaHeader, Params, Statement
 from ...glibc import release_table
-from ...sources.elf.address_names import modules_of
 from ...sources.elf.elf_file import PT_INTERP, Elf, differ
+from ...sources.elf.modules import modules_of
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, Target
 from ..arena import (

@@ -12,8 +12,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
 from ...base.heap_model import Allocator
-from ...sources.elf.address_names import modules_of
-from ...sources.elf.modules import LinkedPlace, Module, Modules
+from ...sources.elf.modules import LinkedPlace, Module, Modules, modules_of
 from ...sources.target import Region, Target
 from .libc_file import LIBC_NAME, MUSL_NAME
 

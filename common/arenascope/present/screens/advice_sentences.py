@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Union
 
 from ...analysis.advice import Advice
-from ...analysis.causes import Facts, lost_of, stranded_by, trim_seconds
+from ...analysis.causes import Facts, lost_of, stranded_by
 from ...analysis.held_sums import MainHolder, PageSharer
+from ...analysis.trim_prediction import trim_seconds
 from ...base.class_names import type_words
 from ...base.heap_model import Statement, whole
 from ..shared_text.lines_and_tables import Style, count, duration, with_verb

@@ -1,2 +1,2 @@
-"""Text that all screens share: tables, sentences for problems and findings, the progress bar. A door writes the
+"""Text that all screens share: tables, and sentences for problems and findings. A door writes the
 lines."""

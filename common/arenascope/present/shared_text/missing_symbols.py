@@ -9,8 +9,8 @@ from ...analysis.held_sums import UNNAMED, is_unnamed
 from ...base.heap_model import Statement
 from ...base.printable import first_few, one_line
 from ...sources.debug_packages import debug_package
-from ...sources.elf.address_names import programs_of
 from ...sources.elf.elf_file import SHT_SYMTAB, module_build_id, proven_files
+from ...sources.elf.modules import programs_of
 from ...sources.image_files import ImageTarget, unproven_modules
 from .lines_and_tables import Style, count
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple, Optional
 from ...base.errors import TargetError
 from ...base.heap_model import Statement
 from ...base.optional_libraries import find_program
-from ...base.progress_meter import MakeMeter, Meter
+from ...base.progress_bar import MakeMeter, Meter
 from ..elf.elf_file import MAGIC
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import IO, Any, Callable
 
 from ...base import optional_libraries
 from ...base.errors import TargetError
-from ...base.progress_meter import MakeMeter
+from ...base.progress_bar import MakeMeter
 
 LARGEST = 16 << 20
 """The most bytes of an HTTP answer that is no core: a list of files, or the first bytes of one."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTu
 
 from ...base.errors import MemoryReadError, TargetError
 from ...base.heap_model import Statement
-from ...base.progress_meter import MakeMeter
+from ...base.progress_bar import MakeMeter
 from ...sources import target
 from ..core import open_core
 from ..elf import elf_file, environment_variables

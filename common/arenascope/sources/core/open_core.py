@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, Unio
 
 from ...base.errors import TargetError
 from ...base.heap_model import Statement
-from ...base.progress_meter import MakeMeter
+from ...base.progress_bar import MakeMeter
 from ..elf.elf_file import MAGIC
 from ..target import Span
 

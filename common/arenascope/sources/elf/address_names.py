@@ -15,7 +15,7 @@ from ...base.errors import ArenascopeError, TargetError
 from ..target import Region, SymbolPlace
 from . import elf_file
 from .elf_file import SHT_DYNSYM, SHT_SYMTAB, ElfFile, Read, Section
-from .modules import memory_end
+from .modules import is_program_or_library, memory_end, modules_of
 
 STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 1, 2, 10
 ADDRESSED = (STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
@@ -36,34 +36,6 @@ def place_of(mangled: str, offset: int) -> SymbolPlace:
     from ...engine import demangled  # needed by few commands
 
     return SymbolPlace(demangled(mangled), offset)
-
-
-def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
-    """Returns runs of mappings of the same file, in address order: one for each time that it was loaded."""
-    module: list[Region] = []
-    for region in regions:
-        if not region.is_file:
-            continue
-        if module and (region.path != module[0].path or region.offset <= module[0].offset):
-            yield module
-            module = []
-        module.append(region)
-    if module:
-        yield module
-
-
-def programs_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
-    """Returns the runs of the program and its libraries: they begin with the file's first byte, which the loader has
-    read, and have code. Reading any other mapped file would make a page of it resident."""
-    return filter(_is_program, modules_of(regions))
-
-
-def _is_program(run: Sequence[Region]) -> bool:
-    """Tells whether a run is a program or library. GDB's gcore leaves code out, and left-out mappings have no
-    permissions in a core."""
-    code_left_out = len(run) > 1 and not all(region.present for region in run)
-    has_code = code_left_out or any(region.executable for region in run)
-    return not run[0].offset and not run[0].shared and has_code
 
 
 def local_file(likely: Sequence[str]) -> Optional[str]:
@@ -115,7 +87,7 @@ class AddressNames(ABC):
 
     def programs(self) -> list[Sequence[Region]]:
         """Returns programs_of, with the nameless mapping behind each."""
-        return list(filter(_is_program, self._runs()))
+        return list(filter(is_program_or_library, self._runs()))
 
     def _is_within(self, module: Sequence[Region], address: int) -> bool:
         """Tells whether it is the file's own: other memory may lie right after its .bss, in the same mapping."""
@@ -145,7 +117,7 @@ class AddressNames(ABC):
         """Returns thread-local variables with their modules' first addresses; without the C library's own."""
         found: list[tuple[int, NamedSymbol]] = []
         for module in self._runs():
-            if module[0].finds_malloc or not _is_program(module):
+            if module[0].finds_malloc or not is_program_or_library(module):
                 continue
             symbols = (names_of(file, (elf_file.STT_TLS,)) for file in self._files(module[0]))
             found += [(module[0].start, each) for each in next(filter(None, symbols), ())]

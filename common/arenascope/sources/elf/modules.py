@@ -420,3 +420,31 @@ def _may_be_loaded(region: Region) -> bool:
 
 def _may_be_bss(region: Region, before: Region) -> bool:
     return not region.path and region.writable and _may_be_loaded(before) and before.end == region.start
+
+
+def modules_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
+    """Returns runs of mappings of the same file, in address order: one for each time that it was loaded."""
+    module: list[Region] = []
+    for region in regions:
+        if not region.is_file:
+            continue
+        if module and (region.path != module[0].path or region.offset <= module[0].offset):
+            yield module
+            module = []
+        module.append(region)
+    if module:
+        yield module
+
+
+def programs_of(regions: Sequence[Region]) -> Iterator[list[Region]]:
+    """Returns the runs of the program and its libraries: they begin with the file's first byte, which the loader has
+    read, and have code. Reading any other mapped file would make a page of it resident."""
+    return filter(is_program_or_library, modules_of(regions))
+
+
+def is_program_or_library(run: Sequence[Region]) -> bool:
+    """Tells whether a run is a program or library. GDB's gcore leaves code out, and left-out mappings have no
+    permissions in a core."""
+    code_left_out = len(run) > 1 and not all(region.present for region in run)
+    has_code = code_left_out or any(region.executable for region in run)
+    return not run[0].offset and not run[0].shared and has_code

@@ -16,11 +16,47 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
-from typing import Any, Optional, TextIO
+from typing import Any, Callable, Iterable, Iterator, Optional, Protocol, TextIO, TypeVar
 
-from ...base import optional_libraries
+from . import optional_libraries
+
+
+class Meter(Protocol):
+    """Reports the progress of a long walk, to be shown or not."""
+
+    def advance(self, amount: int) -> None:
+        """Counts so many more bytes as done."""
+
+
+MakeMeter = Callable[[str, int], "AbstractContextManager[Meter]"]
+"""Makes a meter from (what is done, how many bytes in all)."""
+
+
+class Unseen:
+    def advance(self, amount: int) -> None:
+        pass
+
+
+def unseen(what: str, total: int) -> AbstractContextManager[Meter]:
+    return nullcontext(Unseen())
+
+
+class HasBytes(Protocol):
+    @property
+    def bytes(self) -> int: ...
+
+
+Part = TypeVar("Part", bound=HasBytes)
+
+
+def metered(parts: Iterable[Part], meter: Meter) -> Iterator[Part]:
+    """Yields the same pieces; each counts once its consumer is done with it."""
+    for part in parts:
+        yield part
+        meter.advance(part.bytes)
+
 
 PATIENCE = 1.0
 EVERY = 0.2
