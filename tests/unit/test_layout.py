@@ -9,10 +9,10 @@ import pytest
 from heapbuilder import EACH_ROW, ROWS, HeapImage, Row
 
 from arenascope.glibc import release_table
+from arenascope.glibc.fitting_layout import candidates
 from arenascope.glibc.process_layout import Layout, disagreements, from_table
 from arenascope.glibc.regular_bins import bin_index, bin_kind, bin_sizes, fastbin_index, fastbin_size
 from arenascope.glibc.tcache import chunk_sizes, tcache_index, tcache_sizes
-from arenascope.glibc.unknown_release.fitting_layout import candidates
 from arenascope.session.session import Session
 
 rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)

@@ -14,7 +14,7 @@ from ..glibc.find.main_arena import Located
 from ..glibc.find.other_allocators import find_allocators
 from ..glibc.process_layout import KINDS, NO_TRAIL, Candidate, CandidateTrail, Layout, LayoutCheck
 from ..glibc.release_table import NEVER, text
-from ..glibc.unknown_release.fitting_layout import prove
+from ..glibc.unknown_release.derived_layout import prove
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import (
     ALLOCATORS,

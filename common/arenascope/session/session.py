@@ -32,10 +32,12 @@ from ..glibc import arena, malloc_par, mmapped_chunks, regular_bins, tcache
 from ..glibc.arena import ArenaIndexes, Reaches, has_heap, is_closed, reaches_of, walk_ring
 from ..glibc.find import arenas_of_threads, thread_pointers
 from ..glibc.find.main_arena import Located, is_untouched, locate
+from ..glibc.fitting_layout import with_tcache_seen
 from ..glibc.malloc_chunk import masked
 from ..glibc.process_layout import NO_TRAIL, Layout
 from ..glibc.sweep import Sweep, find_chain, listed_chunks
-from ..glibc.unknown_release.fitting_layout import settle, settle_release, with_tcache_seen
+from ..glibc.unknown_release.no_version import settle_release
+from ..glibc.unknown_release.tcache_form import settle
 from ..sources.elf.modules import bss_ends
 from ..sources.image_files import other_files
 from ..sources.memory import Memory

@@ -22,7 +22,7 @@ from ..arena import heap_for_ptr, read_arena
 from ..malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, masked
 from ..process_layout import NO_TRAIL, CandidateTrail, Layout, TcacheLayout, tcache_forms
 from ..tcache import damaged_bins, has_tcache_size, read_if_sized, tcache_sizes
-from ..unknown_release.fitting_layout import leads_to_block, solve
+from ..unknown_release.tcache_form import leads_to_block, solve
 from .libc_file import Libc
 from .thread_pointers import STATIC, TLS_BIAS, read_dtv
 

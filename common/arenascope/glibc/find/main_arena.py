@@ -16,6 +16,7 @@ from ...sources.elf.elf_file import PT_INTERP, Elf, differ
 from ...sources.elf.modules import modules_of
 from ...sources.memory import Memory
 from ...sources.target import Region, Span, Target
+from .. import fitting_layout
 from ..arena import (
     BINS_PAIRS,
     PREFIX_LIMIT,
@@ -31,10 +32,12 @@ from ..arena import (
     wrong_bins,
 )
 from ..find import libc_file
+from ..fitting_layout import candidates
 from ..malloc_par import doubt_params, read_params
 from ..process_layout import NO_TRAIL, CandidateTrail, Layout, LayoutCheck, Struct, from_table
-from ..unknown_release import fitting_layout
-from ..unknown_release.fitting_layout import candidates
+from ..release_table import Release
+from ..unknown_release.derived_layout import derive_layout
+from ..unknown_release.no_version import settle_release
 from ..unknown_release.state import Surroundings
 from .libc_file import Libc
 from .other_allocators import find_allocators
@@ -525,15 +528,7 @@ class _ArenaSearch:
         release = release_table.parse(libc.version or "")
         structs = fitting_layout.read_structs(target) if by_symbol is not None else {}
         debug = fitting_layout.from_debug(release, memory.pointer_size, target.machine, structs)
-        layout = fitting_layout.derive_layout(
-            memory,
-            target.machine,
-            release,
-            hit,
-            around=lambda: surroundings(target, memory, self.regions, main, guess=guess),
-            debug=debug,
-            trail=trail,
-        )
+        layout = self._layout(main, hit, release, debug, guess)
         if chosen.debugs:
             layout = without_tcache(layout)
         search = ParamsSearch(memory, layout, target.machine, main, regions=self.regions, trail=trail)
@@ -542,13 +537,30 @@ class _ArenaSearch:
         if chosen.debugs:
             layout = without_tcache(layout)
         if libc.version is None:
-            layout = fitting_layout.settle_release(
-                memory, target.machine, layout, caches=(), arenas=hit.ring, trail=trail
-            )
+            layout = settle_release(memory, target.machine, layout, caches=(), arenas=hit.ring, trail=trail)
         layout = follow_hugepages(memory, layout, params, hit)
         own = by_symbol is not None and by_symbol.ring[0] == main
         found_by_symbol = own or guess is not None
         return self._located(chosen, params, layout, copies, by_symbol=found_by_symbol, own_symbols=own)
+
+    def _layout(
+        self, main: int, hit: FoundBins, release: Optional[Release], debug: Optional[Layout], guess: Optional[int]
+    ) -> Layout:
+        """Returns the layout of malloc_state and heap_info: the table's row that fits, or one that is derived."""
+        target, memory, trail = self.target, self.memory, self.trail
+        row = fitting_layout.fitting_row(memory, target.machine, release, hit, trail)
+        if row is not None and fitting_layout.agrees_with_debug(row, debug, trail):
+            return fitting_layout.taken(row, trail, fitting_layout.row_name(row))
+        return derive_layout(
+            memory,
+            target.machine,
+            release,
+            hit,
+            around=lambda: surroundings(target, memory, self.regions, main, guess=guess),
+            debug=debug,
+            row=row,
+            trail=trail,
+        )
 
     def _located(
         self,

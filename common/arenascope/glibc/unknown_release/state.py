@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import MemoryReadError, NotFoundError
 from ...base.heap_model import ARENA_FLAGS, NONCONTIGUOUS, ArenaHeader, Finding, Statement
@@ -30,6 +30,7 @@ from ..arena import (
     next_offset,
     scan,
 )
+from ..fitting_layout import PAGE, PAGES_BEHIND, majority
 from ..malloc_chunk import IS_MMAPPED, NON_MAIN_ARENA, PREV_INUSE, masked
 from ..malloc_par import INTS
 from ..process_layout import Layout, Struct, fastbin_count, from_table
@@ -37,10 +38,6 @@ from ..regular_bins import fastbin_size
 
 WINDOW = 10
 """The number of words examined from next_free on: up to max_system_mem they are 4 so far."""
-PAGE = 4096
-"""Every page size is a multiple of this; an arena grows and shrinks by pages."""
-PAGES_BEHIND = 4 << 20
-"""A few transparent huge pages."""
 
 
 class Surroundings(NamedTuple):
@@ -95,12 +92,6 @@ def read_raws(memory: Memory, hit: FoundBins) -> list[Raw]:
             except MemoryReadError:
                 continue
     return raws
-
-
-def majority(votes: Iterable[Optional[bool]]) -> bool:
-    """Tells whether more say yes than no, and at least one does; None abstains."""
-    cast = [vote for vote in votes if vote is not None]
-    return bool(cast) and 2 * sum(cast) > len(cast)
 
 
 def read_top(memory: Memory, layout: Layout, raw: Raw, offset: int) -> Optional[TopChunk]:
