@@ -21,7 +21,8 @@ from ..base.heap_model import (
 )
 from ..engine import is_there
 from ..glibc import regular_bins
-from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode, lies_in_libc
+from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode
+from ..glibc.find.libc_file import lies_in_libc
 from ..glibc.find.main_arena import Located
 from ..glibc.find.other_allocators import maker_of
 from ..sources.target import MappingUse, PageUse, Region, Residency, Runs, Span, Target

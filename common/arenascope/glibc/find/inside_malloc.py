@@ -15,7 +15,7 @@ from ...sources.elf.modules import modules_of
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, Span, SymbolPlace, Target, ThreadInfo
-from .libc_file import LIBC_NAME, Libc
+from .libc_file import Libc, lies_in_libc
 
 EDGES = (
     "malloc",
@@ -159,11 +159,6 @@ class MallocCode:
 
     def in_libc(self, address: int) -> bool:
         return any(region.contains(address) for region in self.libc)
-
-
-def lies_in_libc(libc: Libc) -> bool:
-    """Tells whether malloc is a library's, whose own tables tell where its functions lie; a static program has none."""
-    return bool(LIBC_NAME.search(libc.path))
 
 
 def plain_name(name: Optional[str]) -> str:

@@ -187,3 +187,8 @@ def _by_mapping(main: ArenaHeader, regions: Sequence[Region]) -> Optional[int]:
     if not main.contiguous or here is None or any(region.start == end for region in regions):
         return None
     return here.end
+
+
+def lies_in_libc(libc: Libc) -> bool:
+    """Tells whether malloc is a library's, whose own tables tell where its functions lie; a static program has none."""
+    return bool(LIBC_NAME.search(libc.path))
