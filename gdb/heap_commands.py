@@ -80,7 +80,7 @@ def errors_as_gdb_says_them(name: str, document: Callable[[str, str], str] = lam
         raise gdb.GdbError(f"{name}: {said}") from None
 
 
-class _Subcommand(gdb.Command):
+class _GdbSubcommand(gdb.Command):
     """`heap NAME`; its docstring is what `help heap NAME` shows."""
 
     def __init__(self, prefix: str, command: Command, folder: str) -> None:
@@ -108,11 +108,11 @@ class _Subcommand(gdb.Command):
 def _make_subcommand(prefix: str, command: Command, folder: str) -> None:
     # first line for lists, then the rest, as GDB's own help is written
     text = f"{command.summary}\n\n{doors.help_body(command, prefix)}"
-    kind = type(f"{prefix.title()}{command.name.title()}", (_Subcommand,), {"__doc__": text})
+    kind = type(f"{prefix.title()}{command.name.title()}", (_GdbSubcommand,), {"__doc__": text})
     kind(prefix, command, folder)
 
 
-class _Help(gdb.Command):
+class _GdbHelp(gdb.Command):
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         super().__init__(f"{prefix} help", gdb.COMMAND_DATA)
@@ -126,7 +126,7 @@ class _Help(gdb.Command):
 
 
 def _make_help(prefix: str) -> None:
-    type(f"{prefix.title()}Help", (_Help,), {"__doc__": HELP_SUMMARY})(prefix)
+    type(f"{prefix.title()}Help", (_GdbHelp,), {"__doc__": HELP_SUMMARY})(prefix)
 
 
 def _make_prefix(prefix: str) -> gdb.Command:

@@ -86,7 +86,7 @@ class _NamedCommand:
 AnyNamed = TypeVar("AnyNamed", bound=_NamedCommand)
 
 
-class _Subcommand(_NamedCommand):
+class _LldbSubcommand(_NamedCommand):
     """`heap NAME`, as `command script add -c` needs it.
 
     Since LLDB 19 a command can declare its options, and LLDB completes them ("parsed"). Older LLDBs pass the line as
@@ -192,7 +192,7 @@ def _split(line: str) -> list[str]:
         raise UsageError(f"the command line does not end: {error}") from None
 
 
-class _Help(_NamedCommand):
+class _LldbHelp(_NamedCommand):
     """`heap help [COMMAND]`, and `heap --help`."""
 
     def __init__(self, debugger: lldb.SBDebugger, internal_dict: dict[str, Any]) -> None:
@@ -222,9 +222,10 @@ def make_classes(folder: str) -> list[type[_NamedCommand]]:
     """The classes of all commands, for each prefix."""
     classes: list[type[_NamedCommand]] = []
     for prefix in doors.prefixes(print):
-        classes += [_make_class(_Help, prefix, "help"), _make_class(_Help, prefix, OPTION)]
+        classes += [_make_class(_LldbHelp, prefix, "help"), _make_class(_LldbHelp, prefix, OPTION)]
         classes += [
-            _make_class(_Subcommand, prefix, command.name, command=command, folder=folder) for command in all_commands()
+            _make_class(_LldbSubcommand, prefix, command.name, command=command, folder=folder)
+            for command in all_commands()
         ]
     return classes
 
@@ -235,7 +236,7 @@ def _make_class(kind: type[AnyNamed], prefix: str, name: str, **attributes: obje
 
 
 def register(debugger: lldb.SBDebugger, classes: Sequence[type[_NamedCommand]], module: str) -> None:
-    folder = next(kind.folder for kind in classes if issubclass(kind, _Subcommand))
+    folder = next(kind.folder for kind in classes if issubclass(kind, _LldbSubcommand))
     doors.offer(
         lambda: LldbDoor(doors.ALWAYS, folder, debugger, lldb.SBExecutionContext(), result=lldb.SBCommandReturnObject())
     )

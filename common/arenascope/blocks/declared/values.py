@@ -36,7 +36,7 @@ VTABLE = "_vptr"
 ENCODINGS = {2: "utf-16", 4: "utf-32"}
 
 
-class Value(NamedTuple):
+class TypedValue(NamedTuple):
     form: ValueForm
     number: Union[int, float, None] = None
     name: str = ""
@@ -45,7 +45,7 @@ class Value(NamedTuple):
     """Of a text."""
 
 
-NONE = Value("none")
+NONE = TypedValue("none")
 
 
 class MemberValue(NamedTuple):
@@ -55,7 +55,7 @@ class MemberValue(NamedTuple):
     """As it is reached from the object: "peer.port", "[3]", "" for the object itself."""
     address: int
     type: int
-    value: Value
+    value: TypedValue
     more: int = 0
     """So many elements of the array follow that are left out."""
 
@@ -70,7 +70,7 @@ class Values:
         self._contents, self._types = contents, contents.types
         self.mark = mark
 
-    def of(self, type: int, address: int) -> Value:
+    def of(self, type: int, address: int) -> TypedValue:
         """Of a struct only where it is a text or a container."""
         facts = self._types.facts(type)
         if facts.form in ("pointer", "reference"):
@@ -81,10 +81,10 @@ class Values:
             return self._number(facts, address)
         if facts.form == "array" and self.is_letter(facts.target) and facts.length:
             data = self.reader.bytes(address, min(facts.length, MOST_TEXT))
-            return NONE if data is None else Value("text", data=data.partition(b"\0")[0])
+            return NONE if data is None else TypedValue("text", data=data.partition(b"\0")[0])
         return self._whole(type, facts, address) if facts.form == "struct" else NONE
 
-    def _number(self, facts: TypeFacts, address: int) -> Value:
+    def _number(self, facts: TypeFacts, address: int) -> TypedValue:
         number = self.reader.number(address, facts.size)
         if number is None:
             return NONE
@@ -92,21 +92,21 @@ class Values:
             number -= 1 << 8 * facts.size
         if facts.form == "enum":
             name = next((name for name, value in facts.enumerators.items() if value == number), "")
-            return Value("enum", number, name.rpartition("::")[2])
+            return TypedValue("enum", number, name.rpartition("::")[2])
         if facts.form == "boolean":
-            return Value("boolean", number)
-        return Value("character" if facts.form == "character" else "integer", number)
+            return TypedValue("boolean", number)
+        return TypedValue("character" if facts.form == "character" else "integer", number)
 
-    def _float(self, size: int, address: int) -> Value:
+    def _float(self, size: int, address: int) -> TypedValue:
         data = self.reader.bytes(address, size) if size in FLOATS else None
-        return NONE if data is None else Value("float", struct.unpack(self.mark + FLOATS[size], data)[0])
+        return NONE if data is None else TypedValue("float", struct.unpack(self.mark + FLOATS[size], data)[0])
 
-    def _pointer(self, facts: TypeFacts, address: int) -> Value:
+    def _pointer(self, facts: TypeFacts, address: int) -> TypedValue:
         place = self.reader.number(address, facts.size)
         if place is None:
             return NONE
         data = self._text_at(place) if place and self.is_letter(facts.target) else None
-        return Value("pointer", place, data=data or b"", name="" if data is None else "text")
+        return TypedValue("pointer", place, data=data or b"", name="" if data is None else "text")
 
     def is_letter(self, type: Optional[int]) -> bool:
         facts = self._types.facts(type) if type is not None else None
@@ -126,7 +126,7 @@ class Values:
                 return data.partition(b"\0")[0]
         return data
 
-    def _whole(self, type: int, facts: TypeFacts, address: int) -> Value:
+    def _whole(self, type: int, facts: TypeFacts, address: int) -> TypedValue:
         text = self._view(facts, address) or self._contents.text(type, address)
         if text is not None:
             return self._letters(text)
@@ -134,18 +134,18 @@ class Values:
             return NONE
         if template(facts.name) in POINTERS:
             place = self.reader.word(address)
-            return NONE if place is None else Value("pointer", place)
+            return NONE if place is None else TypedValue("pointer", place)
         count = self._contents.elements(type, address)
-        return NONE if count is None else Value("elements", count)
+        return NONE if count is None else TypedValue("elements", count)
 
-    def _letters(self, text: Text) -> Value:
+    def _letters(self, text: Text) -> TypedValue:
         data = self.reader.bytes(text.start, min(text.length * text.size, MOST_TEXT))
         if data is None:
             return NONE
         if text.size in ENCODINGS:
             order = "le" if self.mark == "<" else "be"
             data = data.decode(f"{ENCODINGS[text.size]}-{order}", "replace").encode("utf-8", "replace")
-        return Value("text", data=data)
+        return TypedValue("text", data=data)
 
     def _view(self, facts: TypeFacts, address: int) -> Optional[Text]:
         """Of what only points to letters."""
@@ -165,7 +165,9 @@ class Values:
         if count is not None and self.is_letter(type):
             data = self.reader.bytes(address, min(count, MOST_TEXT))
             return [
-                MemberValue("", address, type, NONE if data is None else Value("text", data=data.partition(b"\0")[0]))
+                MemberValue(
+                    "", address, type, NONE if data is None else TypedValue("text", data=data.partition(b"\0")[0])
+                )
             ]
         return list(islice(parts, MOST_MEMBERS))
 
@@ -204,7 +206,7 @@ def template(name: str) -> str:
     return name.partition("<")[0].rpartition("::")[2]
 
 
-def value_text(value: Value) -> str:
+def value_text(value: TypedValue) -> str:
     """As a debugger writes it; "?" where it is not known."""
     number = value.number
     if value.form == "text":
@@ -229,7 +231,7 @@ def _letter(number: int) -> str:
     return f"'{chr(number)}'" if 32 <= number < 127 else ""
 
 
-def key_text(value: Value, number: int) -> str:
+def key_text(value: TypedValue, number: int) -> str:
     """Between the brackets of a path. `number`: of the element, where its key cannot be written plainly."""
     if value.form in ("integer", "float", "boolean") or (value.form == "enum" and value.name):
         return value_text(value) if value.form != "float" else repr(value.number).removesuffix(".0")
