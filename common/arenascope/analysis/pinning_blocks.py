@@ -495,6 +495,19 @@ class TypeRow(NamedTuple):
     """A guess at structs, the likeliest first, if only their size is known."""
 
 
+OF_CLASSES = ("declared", "c++", "gobject")
+"""Kinds of types that the program's own source names."""
+MANY_OBJECTS = 100
+"""Fewer blocks of a class are not told as what keeps much: one server object may keep all there is."""
+
+
+def main_class(rows: Sequence[TypeRow], retained: Mapping[int, int]) -> Optional[TypeRow]:
+    """Returns the class of many objects that keep most, by the bytes that only blocks of a type lead to, with their
+    own."""
+    classes = (row for row in rows if row.kind.certain and row.kind.kind in OF_CLASSES and row.blocks >= MANY_OBJECTS)
+    return max(classes, key=lambda row: retained.get(row.index, 0), default=None)
+
+
 class Totals(NamedTuple):
     """The sums of the rows with what is no block: bytes + bookkeeping + foreign + damaged = used + mmapped."""
 

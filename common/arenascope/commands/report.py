@@ -55,7 +55,7 @@ from ..present.screens import report_lines
 from ..present.screens.advice_sentences import AdviceText, words
 from ..present.screens.finding_lines import FindingRecord, ReportFinding, find_all, worth_saying
 from ..present.screens.finding_lines import record as finding_record
-from ..present.screens.owner_lines import NO_SUM, LiveBlockSums, sums_of, together, whose
+from ..present.screens.owner_lines import NO_SUM, HeldMost, HolderNames, LiveBlockSums, sums_of, together, whose
 from ..present.screens.report_lines import further_apart, growth_sentence
 from ..present.screens.type_lines import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
@@ -170,6 +170,8 @@ class TypeOfReport(BlocksOfType):
     resident_bytes: Optional[Size]
     """In memory."""
     holds_back_bytes: Annotated[Optional[Size], HOLDS_BACK]
+    retained_bytes: Optional[Size]
+    """With all that only blocks of the type lead to; null: not looked at."""
 
 
 class ReportDocument(Document, command="report"):
@@ -533,6 +535,10 @@ class _Blocks(NamedTuple):
     """What of them is not needed."""
     containers: Sequence[ContainerRow] = ()
     """Those that hold most."""
+    retained: Mapping[int, int] = {}
+    """Bytes that a type's blocks keep, by its index."""
+    held_by: Mapping[int, HeldMost] = {}
+    """Who holds most of them."""
 
 
 class _Growth(NamedTuple):
@@ -576,6 +582,7 @@ def _report(context: Context) -> Answer:
             concluded = concluded._replace(notes=[*concluded.notes, *_not_looked(context, picture)])
     if blocks.looked is not None:
         concluded = concluded._replace(waste=blocks.waste, found=concluded.found or (), containers=blocks.containers)
+        concluded = concluded._replace(retained=blocks.retained, held_by=blocks.held_by)
         concluded = concluded._replace(notes=[*concluded.notes, *_unknown_types(context, blocks)])
     return _answer(context, picture, concluded, page, blocks.looked)
 
@@ -622,7 +629,12 @@ def _look_closer(context: Context, page: Optional[HtmlReport]) -> _Blocks:
     if looked is None:
         return blocks
     try:
-        return blocks._replace(waste=waste_in(looked.search), containers=containers_in(looked.search)[:CONTAINERS])
+        blocks = blocks._replace(waste=waste_in(looked.search), containers=containers_in(looked.search)[:CONTAINERS])
+        if seen is None:
+            return blocks
+        names = HolderNames(looked.search, looked.lost, context.user_data)
+        live = types_of(context.session).live
+        return blocks._replace(retained=names.retained(live), held_by=names.kinds(live))
     except KeyboardInterrupt:
         context.session.stopped = True
         return blocks
@@ -833,7 +845,7 @@ def _found(
             for each in (picture.others if picture else ())
         ],
         allocators=_allocators(context.session.located.allocators, picture),
-        types=None if seen is None else [_type(row) for row in seen.rows[:TYPES]],
+        types=None if seen is None else [_type(row, concluded.retained) for row in seen.rows[:TYPES]],
         held=sums_of(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
         judgement=statement_record(concluded.judgement, concluded.verdict),
         findings=None
@@ -871,8 +883,8 @@ def _advice(context: Context, advice: Advice, said: AdviceText) -> AdviceRecord:
     )
 
 
-def _type(row: TypeRow) -> TypeOfReport:
-    return typed(TypeOfReport, row)
+def _type(row: TypeRow, retained: Mapping[int, int]) -> TypeOfReport:
+    return typed(TypeOfReport, row, retained_bytes=retained.get(row.index))
 
 
 class PageSharing(NamedTuple):

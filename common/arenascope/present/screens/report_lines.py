@@ -10,7 +10,7 @@ from ...analysis.causes import Facts
 from ...analysis.compare_snapshots import CONTAINER, NAMELESS
 from ...analysis.growth import BLOCKS_OF_A_SIZE, Grown, worth_naming
 from ...analysis.held_sums import FIRST, HeldSums, is_unnamed
-from ...analysis.pinning_blocks import TypeRow
+from ...analysis.pinning_blocks import TypeRow, main_class
 from ...analysis.resident_parts import ANONYMOUS, LIVE, OF_ARENAS, PARTS, RESIDENT, SPACE, ResidentPicture
 from ...base.class_names import type_words
 from ...base.heap_model import Statement, whole
@@ -33,6 +33,7 @@ from ..shared_text.lines_and_tables import (
 from . import finding_lines
 from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL, AdviceText
 from .finding_lines import ReportFinding
+from .owner_lines import HeldMost
 from .type_lines import GUESS, name_of
 from .verdict import ELSEWHERE, Pair
 
@@ -267,6 +268,10 @@ class Conclusions(NamedTuple):
     """Those that hold most."""
     live: int = 0
     """Bytes of all blocks, for that."""
+    retained: Mapping[int, int] = {}
+    """Bytes of all blocks of a type with all that only they lead to, by the type's index; empty: nobody looked."""
+    held_by: Mapping[int, HeldMost] = {}
+    """Who holds most of a type's blocks."""
 
 
 def worth_saying(concluded: Conclusions) -> Sequence[ReportFinding]:
@@ -303,13 +308,10 @@ def lines(
         yield from map(style.bold, textwrap.wrap(finding_lines.sentence(style, finding, concluded.live), width))
         for step in finding_lines.lines(style, finding):
             yield from _item(step, width)
-    largest = [] if told else list(_largest_container(style, concluded))
+    largest = [] if told else [*_largest_container(style, concluded)] or [*_main_class(style, concluded)]
     for said in largest:
         yield from map(style.bold, textwrap.wrap(said, width))
-        yield from _item(
-            "only the program knows whether all of it is needed: see whether what is no longer needed is taken out",
-            width,
-        )
+        yield from _item(ONLY_THE_PROGRAM, width)
     if told or largest:
         yield ""
     for line in textwrap.wrap(concluded.verdict, width, break_long_words=False, break_on_hyphens=False):
@@ -415,7 +417,10 @@ def held_lines(style: Style, held: HeldSums) -> Iterator[str]:
 
 
 LARGE = 5
-"""A container is told that holds such a part of the live bytes."""
+"""A container or a class is told that holds such a part of the live bytes."""
+ONLY_THE_PROGRAM = (
+    "only the program knows whether all of it is needed: see whether what is no longer needed is taken out, and freed"
+)
 
 
 def _largest_container(style: Style, concluded: Conclusions) -> Iterator[str]:
@@ -428,6 +433,17 @@ def _largest_container(style: Style, concluded: Conclusions) -> Iterator[str]:
                 yield f"the containers at {each.path} hold the most: {number}, {size} of the live bytes"
             else:
                 yield f"{each.path} is the largest container, with {elements}: {size} of the live bytes"
+
+
+def _main_class(style: Style, concluded: Conclusions) -> Iterator[str]:
+    """The class whose objects keep such a part, where no container is known to."""
+    seen = concluded.facts.seen if concluded.facts is not None else None
+    row = main_class(seen.rows, concluded.retained) if seen is not None else None
+    if row is not None and concluded.retained.get(row.index, 0) * LARGE >= concluded.live:
+        kept, holder = concluded.retained[row.index], concluded.held_by.get(row.index)
+        objects = f"{row.blocks:,} objects of type {type_words(row.kind.name)}"
+        size = f"{style.size(kept)}, {share(kept, concluded.live)} of the live bytes"
+        yield f"{objects} keep {size}{f', and are held by {holder.words}' if holder is not None else ''}"
 
 
 def holds_most(style: Style, held: HeldSums, number: int = FIRST) -> Iterator[str]:
