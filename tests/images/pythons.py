@@ -13,9 +13,11 @@ from platforms import BUILD
 from subjects import Started
 
 
-def resting(code: str, python: Sequence[str] = (sys.executable,), **environment: str) -> Started:
+def resting(
+    code: str, python: Sequence[str] = (sys.executable,), arguments: Sequence[str] = (), **environment: str
+) -> Started:
     """Runs code that prints a line and then reads on, until it is let go."""
-    return Started(*python, "-S", "-c", code, env={**os.environ, **environment})
+    return Started(*python, "-S", "-c", code, *arguments, env={**os.environ, **environment})
 
 
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")

@@ -9,6 +9,7 @@ from typing import Any, Sequence
 import pytest
 from pythons import PYTHONS, python_of, resting
 from shell_door import ask, look
+from subjects import Started
 
 CODE = """
 import collections, ctypes, functools, gc, json, sys, threading, types
@@ -195,3 +196,55 @@ def test_of_an_older_python_nothing_is_told() -> None:
     (note,) = document["notes"]
     assert (note["id"], note["names"]) == ("python-not-known", {"version": "3.7"})
     assert not any(row["path"].startswith("sys.") for row in document["containers"])
+
+
+ARRAYS = """
+import numpy, sys
+
+class Quote:
+    __slots__ = ("price",)
+    def __init__(self, price):
+        self.price = price
+
+quotes = numpy.empty((2, 50, 300), dtype=object)
+quotes.flat = [Quote(number) for number in range(30000)]
+# its words are numbers, though they could be addresses of quotes
+numbers = numpy.array([id(Quote(number)) for number in range(500)])
+every_other = quotes[::2]
+if sys.argv[1:]:
+    records = numpy.zeros(200000, dtype=[("key", "i8"), ("text", "O")])
+    for number in range(200000):
+        records["text"][number] = f"value {number:012}"
+print("ready", flush=True)
+input()
+"""
+
+
+def arrays(*arguments: str) -> Started:
+    numpy = pytest.importorskip("numpy")
+    return resting(ARRAYS, arguments=arguments, PYTHONPATH=str(Path(numpy.__file__).parents[1]))
+
+
+def test_arrays_of_numpys_hold_their_objects() -> None:
+    """Pandas has the columns of texts in such arrays."""
+    with arrays() as process:
+        assert "python-not-reached" not in notes(ask(process.pid, "types"))
+        types = {row["type"]: row for row in ask(process.pid, "types", "--limit", "0")["python"]}
+        assert types["Quote"]["objects"] == 30000
+        assert types["numpy.ndarray"]["objects"] >= 3
+        paths = {row["path"]: row for row in ask(process.pid, "containers", "--limit", "0")["containers"]}
+        quotes = paths["__main__.quotes"]
+        assert (quotes["type"], quotes["elements"]) == ("numpy.ndarray[Quote]", 30000)
+        assert not {"__main__.numbers", "__main__.every_other"} & paths.keys()
+
+
+def notes(document: dict[str, Any]) -> dict[str, Any]:
+    return {each["id"]: each for each in document["notes"]}
+
+
+def test_objects_to_which_no_way_leads_are_not_passed_over() -> None:
+    """In records of numpy's it is not known where objects are. A text of 18 letters takes 80 bytes of a pool."""
+    with arrays("records") as process:
+        for command in ("types", "containers"):
+            said = notes(ask(process.pid, command))["python-not-reached"]["figures"]
+            assert 80 * 200000 <= said["bytes"] < 84 * 200000

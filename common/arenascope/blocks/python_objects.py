@@ -78,6 +78,10 @@ OFFSETS: Mapping[int, tuple[int, int, int, int]] = {13: (5, 8, 9, 23), 14: (5, 8
 """The words of `_Py_DebugOffsets` that say where the first interpreter is, the next, its threads, a thread's frame."""
 
 
+LEAST_UNREACHED, PART_UNREACHED = 1 << 20, 20
+"""So many bytes, and such a part of what pools have handed out: to some objects only CPython itself leads."""
+
+
 class CacheCounts(NamedTuple):
     """What functools.lru_cache counts, and which type takes most below it."""
 
@@ -142,12 +146,25 @@ class PythonObjects(NamedTuple):
     objects: int = 0
     pooled: int = 0
     """Bytes of objects in Python's own pools, beside malloc's blocks."""
+    handed_out: int = 0
+    """Bytes that these pools have handed out, by their own headers."""
     ways: Sequence[PythonWay] = ()
     """To what lies at the addresses that were asked for."""
     types: Sequence[PythonTypeSum] = ()
     """What takes most first."""
     problem: Optional[Statement] = None
     """Why there is nothing, although this is Python."""
+
+    @property
+    def in_pools(self) -> int:
+        """Bytes of all objects in the pools, also of those that no way led to."""
+        return max(self.pooled, self.handed_out)
+
+    def not_reached(self) -> Iterator[Statement]:
+        """What is said if no way led to much of what the pools have handed out."""
+        size = self.in_pools - self.pooled
+        if size >= LEAST_UNREACHED and size * PART_UNREACHED >= self.in_pools:
+            yield Statement("python-not-reached", {"bytes": size, "pool_bytes": self.in_pools})
 
 
 def python_objects_of(search: ImageSearch) -> Optional[PythonObjects]:
@@ -220,13 +237,13 @@ def _of_interpreters(
     steps = search.bytes // A_STEP
     with search.session.meter("following Python's objects", steps) as meter:
         answer = python_objects(search.engine, question, steps, meter)
-    dicts, objects, pooled = answer.number(), answer.number(), answer.size()
+    dicts, objects, pooled, handed_out = answer.number(), answer.number(), answer.size(), answer.size()
     rows = [_row(answer) for _ in range(answer.number())]
     cycles = [_cycle(answer) for _ in range(answer.number())]
     ways = [PythonWay(answer.string(), answer.string()) for _ in range(answer.number())]
     types = [PythonTypeSum(answer.string(), answer.size(), answer.size()) for _ in range(answer.number())]
     problem = None if dicts else Statement("python-no-modules", names={"version": f"3.{minor}"})
-    return PythonObjects(rows, cycles, objects, pooled, ways, types, problem)
+    return PythonObjects(rows, cycles, objects, pooled, handed_out, ways, types, problem)
 
 
 def _minor(ground: LoadedModules, module: Module, version: Optional[int]) -> Optional[int]:

@@ -12,7 +12,7 @@ from ..blocks.declared.matching_objects import MatchingObjects, matching_objects
 from ..blocks.declared.once_per_image import containers_in, declared_in
 from ..blocks.python_objects import python_objects_of
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
-from ..present.screens.type_lines import GUESS
+from ..present.screens.type_lines import GUESS, NOT_REACHED, not_reached_text
 from ..present.shared_text.lines_and_tables import (
     Column,
     Style,
@@ -173,7 +173,7 @@ def rows_by_path(
 def live_bytes(search: ImageSearch) -> int:
     """Of malloc's blocks and of Python's objects."""
     python = search.session.block_results.python
-    return search.blocks.bytes + (python.pooled if python is not None else 0)
+    return search.blocks.bytes + (python.in_pools if python is not None else 0)
 
 
 def row_record(row: ContainerRow, has_matches: bool = False) -> ContainerRecord:
@@ -198,7 +198,7 @@ def missing_containers(context: Context, search: ImageSearch, none: bool) -> Seq
     source, named, python = session.target.types, declared_in(search), python_objects_of(search)
     notes: list[Statement] = []
     if python is not None:
-        notes += [python.problem] if python.problem is not None else []
+        notes += [python.problem] if python.problem is not None else python.not_reached()
     elif source is None:
         return [Statement("types-not-asked", names={"door": context.door.name})]
     else:
@@ -298,6 +298,8 @@ def note_text(said: Statement) -> str:
         return f"of this Python ({version}) objects are not known: they are of 3.8 to 3.14, 64 bits, with the GIL"
     if said.id == "python-no-modules":
         return f"this Python ({said.names['version']}) has no modules that could be found"
+    if said.id == NOT_REACHED:
+        return not_reached_text(said)
     if said.id == "locals-not-known":
         return (
             "variables of functions are not known, as no thread's stack could be followed here: "

@@ -57,7 +57,7 @@ from ..present.screens.finding_lines import FindingRecord, ReportFinding, find_a
 from ..present.screens.finding_lines import record as finding_record
 from ..present.screens.owner_lines import NO_SUM, HeldMost, HolderNames, LiveBlockSums, sums_of, together, whose
 from ..present.screens.report_lines import further_apart, growth_sentence
-from ..present.screens.type_lines import name_of
+from ..present.screens.type_lines import NOT_REACHED, name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.shared_text.lines_and_tables import NO_HEAP, Style, duration, unmarked_names
 from ..present.shared_text.missing_symbols import unnamed_variables
@@ -588,12 +588,12 @@ def _report(context: Context) -> Answer:
 
 
 def _unknown_types(context: Context, blocks: _Blocks) -> Iterator[str]:
-    """Why nothing is told of what the program does with its blocks."""
-    if blocks.looked is None or blocks.waste or blocks.containers or context.session.stopped:
+    """Why nothing is told of what the program does with its blocks, or not all of Python's objects are known."""
+    if blocks.looked is None or context.session.stopped:
         return
-    search = blocks.looked.search
+    search, nothing = blocks.looked.search, not (blocks.waste or blocks.containers)
     for each in missing_containers(context, search, is_unknown(search)):
-        if each.id != "locals-not-known":
+        if each.id == NOT_REACHED or (nothing and each.id != "locals-not-known"):
             yield note_text(each)
 
 

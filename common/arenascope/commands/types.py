@@ -31,7 +31,7 @@ from ..blocks.declared.members import TypeMembers
 from ..blocks.declared.named_blocks import BY_WORDS, NamedBlocks
 from ..blocks.declared.once_per_image import values_of
 from ..blocks.declared.type_values import Split, TypeValues, ValuesColumn, objects_of, types_called
-from ..blocks.python_objects import PythonTypeSum, has_python, python_objects_of
+from ..blocks.python_objects import PythonObjects, PythonTypeSum, has_python, python_objects_of
 from ..blocks.type_figures import types_of, types_of_matching, with_guesses
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import HELD_MOST, HOLDS_BACK, MAY_BE, BlocksOfType, HolderOfMost
@@ -476,7 +476,10 @@ def types_command(context: Context) -> Answer:
         if not options.quick:
             rows = with_guesses(session, rows)
         if not options.quick and asked is None and options.arena is None:
-            python = _python_types(context)
+            objects = _python(context)
+            if objects is not None:
+                python = objects.types
+                notes += objects.not_reached()
         if options.name and (asked is None or options.values):
             condition = asked.condition if asked is not None else None
             python = [each for each in python if each.type == options.name] if python is not None else None
@@ -539,17 +542,16 @@ def types_command(context: Context) -> Answer:
     return Answer(found, of_heap(session, text), [*problems, *problems_of(session)], beside=beside)
 
 
-def _python_types(context: Context) -> Optional[Sequence[PythonTypeSum]]:
+def _python(context: Context) -> Optional[PythonObjects]:
     """None: it is no CPython's process, or Ctrl-C was pressed."""
     session = context.session
     if session.stopped or session.target.image.redacted or not has_python(session):
         return None
     try:
-        found = python_objects_of(live_copy.looked(context).search)
+        return python_objects_of(live_copy.looked(context).search)
     except KeyboardInterrupt:
         session.stopped = True
         return None
-    return found.types if found is not None else None
 
 
 def without_types(target: Target, source: TypeSource) -> Sequence[Statement]:

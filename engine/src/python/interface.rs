@@ -41,8 +41,8 @@ struct Frame<'a> {
 
 /// What lies below modules and frames, by the way to it. Asked is: what `Release` has; constants, where each
 /// begins, its bytes; spans in which interpreters lie; frames, of each its code, where its variables begin and what
-/// is written in front; addresses. Answered is: how many dicts of modules there are, how many objects, bytes in
-/// CPython's own pools, and rows (see `Row`), of caches whether they have no bound, hits, misses and what takes
+/// is written in front; addresses. Answered is: how many dicts of modules there are, how many objects, their bytes in
+/// CPython's own pools, all bytes that pools have handed out, and rows (see `Row`), of caches whether they have no bound, hits, misses and what takes
 /// most below (see `Mostly`); then what only leads to itself (see `Cycle`); then the way to the object that has
 /// what lies at each address, and its class ("": there is none); then what there is of each class, what takes most
 /// first: its name, objects, bytes.
@@ -93,6 +93,7 @@ pub unsafe extern "C" fn arenascope_python(
         answer.number(dicts.len() as i64)?;
         answer.number(objects as i64)?;
         answer.number(walk.in_pools as i64)?;
+        answer.number(walk.handed_out(control)? as i64)?;
         answer.list(&found, |answer, row| {
             answer.string(&row.path)?;
             answer.string(&row.class)?;

@@ -48,6 +48,8 @@ const DEQUE_LENGTH: u64 = 64;
 /// To one object; from here on it is one that is never freed (3.12).
 const MOST_REFERENCES: u64 = 1 << 26;
 const IMMORTAL: u64 = 0x3fff_ffff;
+/// Dimensions of an array of numpy's: 32, and 64 since 2.0.
+const MOST_DEPTH: u64 = 64;
 /// Of shared keys: no instance has more.
 const MOST_SHARED: u64 = 1 << 8;
 
@@ -72,6 +74,7 @@ impl Types<'_> {
             Shape::List | Shape::Tuple | Shape::Deque | Shape::Dict => self.word(object, 16),
             Shape::Set => self.word(object, 24),
             Shape::Cache => self.word(self.word(object, 72)?, 16),
+            Shape::Array => self.objects_of_array(object).map(|(_, count)| count),
             _ => None,
         }
         .filter(|number| *number < MOST)
@@ -102,6 +105,12 @@ impl Types<'_> {
             Shape::Type => self.type_object(object, to)?,
             Shape::Function => self.function(object, class, to)?,
             Shape::Generator => self.generator(object, class, to)?,
+            Shape::Array => {
+                self.fields(object, class, 16..class.own, to)?;
+                if let Some((start, count)) = self.objects_of_array(object) {
+                    self.array(start, count, |_| Step::Item, to)?;
+                }
+            }
             Shape::Plain => self.fields(object, class, 16..class.own, to)?,
         }
         self.attributes(object, class, to)
@@ -121,6 +130,23 @@ impl Types<'_> {
         }
         to.keep(items)?;
         self.array(items, size, |_| Step::Item, to)
+    }
+
+    /// Where an array of numpy's has its elements, and how many, if they are objects and no other array has them
+    /// (`PyArrayObject_fields`, `PyArray_Descr`).
+    fn objects_of_array(&self, object: u64) -> Option<(u64, u64)> {
+        let mut words = [0; 6];
+        if !self.memory.words(object.saturating_add(16), &mut words) {
+            return None;
+        }
+        let [start, depth, lengths, _, base, kind] = words;
+        let letter = self.memory.number(kind.checked_add(24)?, 1)?;
+        if base != 0 || letter != u64::from(b'O') || depth > MOST_DEPTH {
+            return None;
+        }
+        let length = |number| self.word(lengths, number * 8);
+        let count = (0..depth).try_fold(1u64, |product, number| product.checked_mul(length(number)?))?;
+        Some((start, count))
     }
 
     /// Objects side by side, as far as there is memory.

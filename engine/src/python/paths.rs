@@ -188,7 +188,7 @@ fn is_container(walk: &Walk, number: usize) -> bool {
         // those of code have no names
         Shape::Tuple => !matches!(place.step, Step::Field(_)) && place.elements >= TUPLE.saturating_mul(place.objects),
         Shape::Dict => !is_of_cache(walk, number),
-        Shape::List | Shape::Set | Shape::Deque | Shape::Cache => true,
+        Shape::List | Shape::Set | Shape::Deque | Shape::Cache | Shape::Array => true,
         _ => false,
     }
 }

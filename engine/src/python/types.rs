@@ -64,6 +64,8 @@ pub enum Shape {
     Type,
     Weak,
     Bytearray,
+    /// An ndarray of numpy's.
+    Array,
 }
 
 /// A type, as its objects need it.
@@ -104,7 +106,7 @@ const SUBCLASSES: [(u64, Shape); 7] = [
     (1 << 29, Shape::Dict),
     (1 << 31, Shape::Type),
 ];
-const NAMES: [(&str, Shape); 25] = [
+const NAMES: [(&str, Shape); 26] = [
     ("set", Shape::Set),
     ("frozenset", Shape::Set),
     ("collections.deque", Shape::Deque),
@@ -130,6 +132,7 @@ const NAMES: [(&str, Shape); 25] = [
     ("NotImplementedType", Shape::Leaf),
     ("array.array", Shape::Leaf),
     ("memoryview", Shape::Plain),
+    ("numpy.ndarray", Shape::Array),
 ];
 
 /// Words of a type object.

@@ -248,15 +248,45 @@ impl<'a> Walk<'a> {
 
     /// The block of a pool that has an address: where it begins, and its bytes.
     fn pooled(&self, address: u64) -> Option<(u64, u64)> {
-        let memory = self.types.memory;
         POOLS.into_iter().find_map(|pool| {
             let start = address & !(pool - 1);
-            let size = ((memory.word(start + 32)? >> 32) + 1) * POOL_GRAIN;
-            // where the last block begins
-            let is_pool = size <= LARGEST_POOLED && size + (memory.word(start + 40)? >> 32) == pool;
-            let within = (address - start).checked_sub(POOL_HEADER).filter(|_| is_pool)?;
+            let within = (address - start).checked_sub(POOL_HEADER)?;
+            let (size, _) = self.pool(start, pool)?;
             Some((address - within % size, size))
         })
+    }
+
+    /// Bytes of each block in the pool that begins there, and how many blocks are handed out (`struct pool_header`).
+    fn pool(&self, start: u64, bytes: u64) -> Option<(u64, u64)> {
+        let mut words = [0; 2];
+        if !self.types.memory.words(start.checked_add(32)?, &mut words) {
+            return None;
+        }
+        let size = ((words[0] >> 32) + 1) * POOL_GRAIN;
+        // where the last block begins
+        let is_pool = size <= LARGEST_POOLED && size + (words[1] >> 32) == bytes;
+        let number = self.types.memory.word(start).filter(|_| is_pool)? & 0xffff_ffff;
+        (number <= (bytes - POOL_HEADER) / size).then_some((size, number))
+    }
+
+    /// Bytes of all blocks that pools have handed out, wherever they are.
+    pub fn handed_out(&self, control: &Control) -> Result<u64> {
+        let (image, blocks) = (self.types.memory.image(), self.types.memory.blocks);
+        let mut pace = Pace::new(control);
+        let (mut at, mut sum) = (0, 0u64);
+        while let Some(piece) = image.piece_from(at) {
+            for pool in POOLS {
+                let mut start = piece.start.checked_next_multiple_of(pool).unwrap_or(piece.end);
+                while start < piece.end {
+                    pace.step()?;
+                    let found = self.pool(start, pool).filter(|_| blocks.find(start).is_none());
+                    sum = sum.saturating_add(found.map_or(0, |(size, number)| size * number));
+                    start = start.saturating_add(pool);
+                }
+            }
+            at = piece.end;
+        }
+        Ok(sum)
     }
 
     fn slot(&self, address: u64) -> usize {

@@ -34,6 +34,7 @@ NOTES = {
     "pymalloc-apart": "Python's objects of up to 512 bytes are no blocks: pymalloc has them beside malloc",
     "no-python-values": "no values of members are known: these are told of C, C++ and Rust types, not of Python's",
 }
+NOT_REACHED = "python-not-reached"
 FIRST_NOTES = ("pymalloc-apart",)
 """Notes shown first: they say why something is missing in the table."""
 NO_VALUES = (
@@ -171,7 +172,17 @@ def note_text(said: Statement) -> str:
     if said.id == "may-be-more":
         blocks, names = count(int(said.figures["blocks"] or 0), "block"), said.names
         return f"{blocks} of {names['type']} may be more of them (a guess): chunk {names['chunk']} shows one"
+    if said.id == NOT_REACHED:
+        return not_reached_text(said)
     return NOTES.get(said.id) or without_types_text(said)
+
+
+def not_reached_text(said: Statement) -> str:
+    missing, whole = (Style().size(int(said.figures[name] or 0)) for name in ("bytes", "pool_bytes"))
+    return (
+        f"no way led to {missing} of the {whole} that pymalloc has handed out: only modules in C lead there, or "
+        "nothing does any more"
+    )
 
 
 def is_called(kind: Kind, matches: Matches) -> bool:
