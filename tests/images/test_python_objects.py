@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -248,3 +249,30 @@ def test_objects_to_which_no_way_leads_are_not_passed_over() -> None:
         for command in ("types", "containers"):
             said = notes(ask(process.pid, command))["python-not-reached"]["figures"]
             assert 80 * 200000 <= said["bytes"] < 84 * 200000
+
+
+WAITING = """
+class Quote:
+    __slots__ = ()
+
+def inner(own):
+    yield own
+
+def outer():
+    yield from inner([Quote() for _ in range(5)])
+
+waiting = [outer() for _ in range(300)]
+for each in waiting:
+    next(each)
+print("ready", flush=True)
+input()
+"""
+
+
+@pytest.mark.parametrize("release", ["", *(pytest.param(each, marks=pytest.mark.full) for each in ("3.8", *PYTHONS))])
+def test_what_a_generator_waits_for_is_held(release: str) -> None:
+    """It has no name: the generator has it on the stack on which its code works. Coroutines wait for others so."""
+    with resting(WAITING, python_of(release) if release else [sys.executable]) as process:
+        types = {row["type"]: row for row in ask(process.pid, "types", "--limit", "0")["python"]}
+        assert types["Quote"]["objects"] == 1500
+        assert types["generator"]["objects"] == 600

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::types::{Class, Shape, Types, Values, DICT, INLINE_VALUES, MANAGED_DICT, NONE};
+use super::types::{Class, Release, Shape, Types, Values, DICT, INLINE_VALUES, MANAGED_DICT, NONE};
 use crate::failure::Result;
 
 /// The way from one object to the next.
@@ -384,11 +384,32 @@ impl Types<'_> {
         if frame == 0 {
             return Ok(());
         }
-        self.variables(
-            self.word(frame, release.frame_code).unwrap_or(0) & !3,
-            frame.saturating_add(release.frame_variables),
-            to,
-        )
+        let variables = frame.saturating_add(release.frame_variables);
+        self.variables(self.word(frame, release.frame_code).unwrap_or(0) & !3, variables, to)?;
+        let Some((start, end)) = self.value_stack(frame) else { return Ok(()) };
+        // what it waits for, and what it works on; variables are met by their names
+        for number in 0..self.at_most((end.saturating_sub(start) / 8).min(MOST_WORDS)) {
+            match self.word(start, number * 8) {
+                Some(value) if value & !3 != 0 => to.meet(value & !3, Step::Field((start - frame + number * 8) as u16))?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a suspended frame has the values that its code works on; since 3.11 its variables are in front of them.
+    fn value_stack(&self, frame: u64) -> Option<(u64, u64)> {
+        let Release { has_logs, frame_variables, .. } = self.release;
+        let start = if has_logs { frame.checked_add(frame_variables)? } else { self.word(frame, 64)? };
+        let number = |offset| Some(self.memory.number(frame.checked_add(offset)?, 4)? as u32 as i32);
+        let end = match (has_logs, frame_variables) {
+            // 3.11 to 3.13, 3.14; 3.8 and 3.9, 3.10
+            (true, 72) => start.checked_add(8 * u64::try_from(number(64)?).ok()?)?,
+            (true, _) => self.word(frame, 64)?,
+            (false, 360) => self.word(frame, 72)?,
+            (false, _) => start.checked_add(8 * u64::try_from(number(80)?).ok()?)?,
+        };
+        (frame..=end).contains(&start).then_some((start, end))
     }
 
     /// The variables of a frame, by the names that its code has.
