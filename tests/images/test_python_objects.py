@@ -276,3 +276,25 @@ def test_what_a_generator_waits_for_is_held(release: str) -> None:
         types = {row["type"]: row for row in ask(process.pid, "types", "--limit", "0")["python"]}
         assert types["Quote"]["objects"] == 1500
         assert types["generator"]["objects"] == 600
+
+
+TREE = """
+from xml.etree.ElementTree import Element, SubElement
+
+class Quote:
+    __slots__ = ()
+
+root = Element("quotes")
+for _ in range(3000):
+    SubElement(root, "quote", {"value": Quote()})
+print("ready", flush=True)
+input()
+"""
+
+
+def test_what_an_object_of_a_module_in_c_has_beside_itself_leads_on() -> None:
+    """An Element has a table of its children two steps from itself, and its attributes one."""
+    with resting(TREE) as process:
+        types = {row["type"]: row for row in ask(process.pid, "types", "--limit", "0")["python"]}
+        assert types["Quote"]["objects"] == 3000
+        assert types["xml.etree.ElementTree.Element"]["objects"] == 3001

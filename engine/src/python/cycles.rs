@@ -103,8 +103,8 @@ impl Visitor for Counting<'_> {
         Ok(())
     }
 
-    fn keep(&mut self, _: u64) -> Result<()> {
-        Ok(())
+    fn keep(&mut self, _: u64) -> Result<bool> {
+        Ok(true)
     }
 }
 
@@ -125,8 +125,8 @@ impl Visitor for Living<'_> {
         }
     }
 
-    fn keep(&mut self, _: u64) -> Result<()> {
-        Ok(())
+    fn keep(&mut self, _: u64) -> Result<bool> {
+        Ok(true)
     }
 }
 
@@ -255,8 +255,8 @@ impl Visitor for Round<'_> {
         Ok(())
     }
 
-    fn keep(&mut self, _: u64) -> Result<()> {
-        Ok(())
+    fn keep(&mut self, _: u64) -> Result<bool> {
+        Ok(true)
     }
 }
 

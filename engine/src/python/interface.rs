@@ -174,8 +174,8 @@ impl Visitor for Pairs {
         }
     }
 
-    fn keep(&mut self, _: u64) -> Result<()> {
-        Ok(())
+    fn keep(&mut self, _: u64) -> Result<bool> {
+        Ok(true)
     }
 }
 

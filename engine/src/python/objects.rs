@@ -34,8 +34,8 @@ pub enum Step {
 pub trait Visitor {
     fn meet(&mut self, object: u64, step: Step) -> Result<()>;
 
-    /// Memory that the object has beside itself, by any address in it.
-    fn keep(&mut self, address: u64) -> Result<()>;
+    /// Memory that the object has beside itself, by any address in it; false if another object was known to have it.
+    fn keep(&mut self, address: u64) -> Result<bool>;
 }
 
 /// Places of tuples that are told apart.
@@ -44,6 +44,10 @@ const PLACES: u64 = 8;
 const MOST: u64 = 1 << 32;
 /// Words of an object of which nothing is known.
 const MOST_WORDS: u64 = 1 << 10;
+/// Of memory beside an object of a module in C, so many words are looked at for the first object; and so many steps are
+/// gone on from there.
+const FIRST_WORDS: u64 = 16;
+const INNER: u32 = 1;
 const DEQUE_LENGTH: u64 = 64;
 /// To one object; from here on it is one that is never freed (3.12).
 const MOST_REFERENCES: u64 = 1 << 26;
@@ -106,10 +110,15 @@ impl Types<'_> {
             Shape::Function => self.function(object, class, to)?,
             Shape::Generator => self.generator(object, class, to)?,
             Shape::Array => {
-                self.fields(object, class, 16..class.own, to)?;
-                if let Some((start, count)) = self.objects_of_array(object) {
-                    self.array(start, count, |_| Step::Item, to)?;
-                }
+                let first = match self.objects_of_array(object) {
+                    Some((start, count)) => {
+                        to.keep(start)?;
+                        self.array(start, count, |_| Step::Item, to)?;
+                        24
+                    }
+                    None => 16,
+                };
+                self.fields(object, class, first..class.own, to)?;
             }
             Shape::Plain => self.fields(object, class, 16..class.own, to)?,
         }
@@ -272,8 +281,8 @@ impl Types<'_> {
                 Ok(())
             }
 
-            fn keep(&mut self, _: u64) -> Result<()> {
-                Ok(())
+            fn keep(&mut self, _: u64) -> Result<bool> {
+                Ok(true)
             }
         }
         let mut named = Named { types: self, name, found: None };
@@ -445,13 +454,55 @@ impl Types<'_> {
             if value % 8 != 0 || value < 4096 {
                 continue;
             }
-            if self.is_counted(value) && self.of(value)? != NONE {
+            if self.is_object(value)? {
                 to.meet(value, Step::Field(offset as u16))?;
-            } else if self.memory.at(value).is_some() {
-                to.keep(value)?;
+            } else if let Some(size) = self.block(value) {
+                let is_new = to.keep(value)?;
+                if is_new {
+                    self.beside(value, size, Step::Field(offset as u16), INNER, to)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// The objects to which memory leads that an object of a module in C has beside itself, and, by so many steps, what
+    /// that leads to. Numbers have no objects among the first.
+    fn beside(&self, start: u64, size: u64, step: Step, steps: u32, to: &mut impl Visitor) -> Result<bool> {
+        let mut has_any = false;
+        let count = self.at_most(size / 8);
+        for number in 0..count {
+            let value = self.word(start, number * 8).filter(|_| has_any || number < FIRST_WORDS);
+            let Some(value) = value else {
+                self.give_back(count - number);
+                break;
+            };
+            if value % 8 != 0 || value < 4096 {
+                continue;
+            }
+            if self.is_object(value)? {
+                has_any = true;
+                to.meet(value, step)?;
+            } else if let Some(size) = self.block(value).filter(|_| steps > 0 && number < FIRST_WORDS) {
+                if self.beside(value, size, step, steps - 1, to)? {
+                    has_any = true;
+                    to.keep(value)?;
+                }
+            }
+        }
+        Ok(has_any)
+    }
+
+    /// Bytes of what malloc or CPython has handed out, if it begins there.
+    fn block(&self, address: u64) -> Option<u64> {
+        match self.memory.at(address) {
+            Some(block) => Some(self.memory.size(block)),
+            None => self.pooled(address).filter(|(start, _)| *start == address).map(|(_, size)| size),
+        }
+    }
+
+    fn is_object(&self, address: u64) -> Result<bool> {
+        Ok(self.is_counted(address) && self.of(address)? != NONE)
     }
 
     /// Whether a count of references can be there: no pointer can. A stack of CPython's may have a type as its second word.

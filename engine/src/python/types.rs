@@ -156,6 +156,11 @@ const LARGEST: u64 = 1 << 20;
 const SLOTS: u64 = 256;
 const MEMBER: u64 = 40;
 const OBJECTS: [u64; 2] = [6, 16];
+/// Bytes of a pool, which begins at a multiple of that: since 3.10, and before.
+pub const POOLS: [u64; 2] = [16 << 10, 4 << 10];
+const POOL_HEADER: u64 = 48;
+const POOL_GRAIN: u64 = 16;
+const LARGEST_POOLED: u64 = 512;
 /// Known types of one image.
 const MOST: usize = 1 << 20;
 
@@ -313,6 +318,29 @@ impl<'a> Types<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The block of a pool that has an address: where it begins, and its bytes.
+    pub fn pooled(&self, address: u64) -> Option<(u64, u64)> {
+        POOLS.into_iter().find_map(|pool| {
+            let start = address & !(pool - 1);
+            let within = (address - start).checked_sub(POOL_HEADER)?;
+            let (size, _) = self.pool(start, pool)?;
+            Some((address - within % size, size))
+        })
+    }
+
+    /// Bytes of each block in the pool that begins there, and how many blocks are handed out (`struct pool_header`).
+    pub fn pool(&self, start: u64, bytes: u64) -> Option<(u64, u64)> {
+        let mut words = [0; 2];
+        if !self.memory.words(start.checked_add(32)?, &mut words) {
+            return None;
+        }
+        let size = ((words[0] >> 32) + 1) * POOL_GRAIN;
+        // where the last block begins
+        let is_pool = size <= LARGEST_POOLED && size + (words[1] >> 32) == bytes;
+        let number = self.memory.word(start).filter(|_| is_pool)? & 0xffff_ffff;
+        (number <= (bytes - POOL_HEADER) / size).then_some((size, number))
     }
 
     /// A name that C code has; None: that is none.

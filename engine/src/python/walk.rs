@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::objects::{Step, Visitor};
-use super::types::{Class, Shape, Types, NONE};
+use super::types::{Class, Shape, Types, NONE, POOLS};
 use crate::failure::{filled, push, Control, Failure, Pace, Result};
 
 /// A place that many objects may have: an element of a list is at the same place as the others.
@@ -82,11 +82,6 @@ const MOST_PLACES: usize = 1 << 17;
 const BEFORE: u32 = 6;
 const DEEPEST: u32 = 48;
 const MOST_NODES: usize = 1 << 31;
-/// Bytes of a pool, which begins at a multiple of that: since 3.10, and before.
-const POOLS: [u64; 2] = [16 << 10, 4 << 10];
-const POOL_HEADER: u64 = 48;
-const POOL_GRAIN: u64 = 16;
-const LARGEST_POOLED: u64 = 512;
 const FIRST_TABLE: usize = 1 << 12;
 
 impl<'a> Walk<'a> {
@@ -114,7 +109,7 @@ impl<'a> Walk<'a> {
     /// Notes which object has the block in which an address lies.
     pub fn ask(&mut self, address: u64) -> Result<()> {
         let memory = self.types.memory;
-        let (start, end) = match (memory.blocks.find(address), self.pooled(address)) {
+        let (start, end) = match (memory.blocks.find(address), self.types.pooled(address)) {
             (Some((block, _)), _) => (memory.start(block), memory.blocks.ends[block as usize]),
             (_, Some((start, size))) => (start, start + size),
             _ => (address, address.saturating_add(1)),
@@ -241,32 +236,9 @@ impl<'a> Walk<'a> {
             self.counted[word] |= bit;
             return memory.size(block);
         }
-        let size = self.pooled(address).map_or(0, |(_, size)| size);
+        let size = self.types.pooled(address).map_or(0, |(_, size)| size);
         self.in_pools = self.in_pools.saturating_add(size);
         size
-    }
-
-    /// The block of a pool that has an address: where it begins, and its bytes.
-    fn pooled(&self, address: u64) -> Option<(u64, u64)> {
-        POOLS.into_iter().find_map(|pool| {
-            let start = address & !(pool - 1);
-            let within = (address - start).checked_sub(POOL_HEADER)?;
-            let (size, _) = self.pool(start, pool)?;
-            Some((address - within % size, size))
-        })
-    }
-
-    /// Bytes of each block in the pool that begins there, and how many blocks are handed out (`struct pool_header`).
-    fn pool(&self, start: u64, bytes: u64) -> Option<(u64, u64)> {
-        let mut words = [0; 2];
-        if !self.types.memory.words(start.checked_add(32)?, &mut words) {
-            return None;
-        }
-        let size = ((words[0] >> 32) + 1) * POOL_GRAIN;
-        // where the last block begins
-        let is_pool = size <= LARGEST_POOLED && size + (words[1] >> 32) == bytes;
-        let number = self.types.memory.word(start).filter(|_| is_pool)? & 0xffff_ffff;
-        (number <= (bytes - POOL_HEADER) / size).then_some((size, number))
     }
 
     /// Bytes of all blocks that pools have handed out, wherever they are.
@@ -279,7 +251,7 @@ impl<'a> Walk<'a> {
                 let mut start = piece.start.checked_next_multiple_of(pool).unwrap_or(piece.end);
                 while start < piece.end {
                     pace.step()?;
-                    let found = self.pool(start, pool).filter(|_| blocks.find(start).is_none());
+                    let found = self.types.pool(start, pool).filter(|_| blocks.find(start).is_none());
                     sum = sum.saturating_add(found.map_or(0, |(size, number)| size * number));
                     start = start.saturating_add(pool);
                 }
@@ -397,13 +369,13 @@ impl Visitor for Steps<'_, '_, '_> {
         self.walk.add(object, place, self.number)
     }
 
-    fn keep(&mut self, address: u64) -> Result<()> {
+    fn keep(&mut self, address: u64) -> Result<bool> {
         self.walk.note(address, self.number);
         let bytes = self.walk.bytes_at(address);
         let place = &mut self.walk.places[self.place as usize];
         place.bytes = place.bytes.saturating_add(bytes);
         let sum = &mut self.walk.classes[self.kind as usize];
         sum.bytes = sum.bytes.saturating_add(bytes);
-        Ok(())
+        Ok(bytes > 0)
     }
 }
