@@ -10,7 +10,7 @@ use super::claims::Strength;
 use super::layouts::{FlatType, Slot, Target, TypeTable};
 use super::memory::Memory;
 use super::names::{At, Claimed, Proof};
-use super::objects::Objects;
+use super::objects::{Objects, Pointer};
 use super::trace::Named;
 use crate::failure::{push, Result};
 use crate::types::facts::{Form, Language, TypeId};
@@ -200,15 +200,8 @@ impl Objects<'_> {
     }
 
     /// The claim of a link in a list's struct, to one of the same type; None where it may lead to anything else.
-    pub(super) fn listed(
-        &mut self,
-        slot: &Slot,
-        value: u64,
-        block: u32,
-        at: &At,
-        layout: &FlatType,
-        place: Option<u64>,
-    ) -> Result<Option<Claimed>> {
+    pub(super) fn listed(&mut self, pointer: &Pointer, block: u32) -> Result<Option<Claimed>> {
+        let Pointer { slot, value, layout, place, at } = *pointer;
         let (Some(place), Some(target)) = (place, slot.target) else { return Ok(None) };
         let start = self.memory.start(block);
         let within = value - start;
@@ -231,6 +224,6 @@ impl Objects<'_> {
         self.note_listed(block)?;
         push(&mut self.enclosing, block)?;
         let name = self.names.object(layout.of)?;
-        self.claim(at.plain.max(Strength::Listed), block, name, at, slot, 0).map(Some)
+        self.claim(at.plain.max(Strength::Listed), block, name, pointer, 0).map(Some)
     }
 }

@@ -6,7 +6,7 @@ use super::claims::Strength;
 use super::containers::forms::Container;
 use super::layouts::{FlatType, Layouts, Slot, Target};
 use super::names::{At, Claimed, Proof};
-use super::objects::Objects;
+use super::objects::{Objects, Pointer};
 use super::trace::{Named, Start};
 use crate::failure::{push, Result};
 use crate::types::facts::{Form, TypeId};
@@ -78,7 +78,9 @@ pub fn claims(objects: &mut Objects, named: &Named, starts: &[Start]) -> Result<
             ..At::proving(Proof::None)
         };
         let name = objects.names.object(lost.of)?;
-        push(&mut claims, objects.claim(Strength::Local, block, name, &at, &lost.slot, 0)?)?;
+        let (value, layout) = (objects.memory.start(block), objects.layouts.of(lost.start.of)?);
+        let pointer = Pointer { slot: &lost.slot, value, layout: &layout, place: None, at: &at };
+        push(&mut claims, objects.claim(Strength::Local, block, name, &pointer, 0)?)?;
     }
     Ok(claims)
 }

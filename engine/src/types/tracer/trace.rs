@@ -20,7 +20,7 @@ use super::lists::Enclosing;
 use super::lost;
 use super::memory::Memory;
 use super::names::{At, BlockName, Claimed, NameForm, Proof, CONTESTED, NOBODY, NONE, NO_LEVEL};
-use super::objects::{Interior, Objects};
+use super::objects::{Interior, Objects, Pointer};
 use super::rules::Rules;
 use crate::contents;
 use crate::failure::{filled, push, Control, Failure, Result};
@@ -388,7 +388,8 @@ impl<'a> Tracer<'a> {
         if let Some(place) = start.place {
             self.objects.scan(&layout, place, &at, 0, &mut found)?;
         } else if let (Some(value), Some(slot)) = (start.value, lost::pointer_of(&self.layouts, &layout)) {
-            self.objects.follow(&slot, value, &at, &layout, None, &mut found)?;
+            let pointer = Pointer { slot: &slot, value, layout: &layout, place: None, at: &at };
+            self.objects.follow(&pointer, &mut found)?;
         }
         self.push(&found)?;
         self.found = found;
