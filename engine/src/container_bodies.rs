@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::blocks::Blocks;
-use crate::failure::{filled, push, Control, Failure, Pace, Result};
+use crate::failure::{entry, filled, include, insert, push, Control, Failure, Pace, Result};
 use crate::image::{Image, Span};
 use crate::selection::is_plain;
 
@@ -591,17 +591,14 @@ impl Pass<'_> {
             for body in found {
                 let (body, is_body) = body;
                 let place = (area.bytes, body.offset);
-                likely_at.try_reserve(1)?;
-                *likely_at.entry(place).or_default() += 1;
+                *entry(&mut likely_at, place)? += 1;
                 if !is_body {
                     continue;
                 }
                 fruitful[kind] = true;
                 if body.proven {
-                    proven.try_reserve(1)?;
-                    proven_of.try_reserve(1)?;
-                    if proven.insert(area.start) {
-                        *proven_of.entry(area.bytes).or_default() += 1;
+                    if include(&mut proven, area.start)? {
+                        *entry(&mut proven_of, area.bytes)? += 1;
                     }
                     self.take(&holder, area.start, &body)?;
                     self.follow()?;
@@ -673,8 +670,7 @@ impl Pass<'_> {
         }
         let number = NAMES + self.found.names.len() as u64;
         push(&mut self.found.names, name)?;
-        self.names.try_reserve(1)?;
-        self.names.insert(name, number);
+        insert(&mut self.names, name, number)?;
         Ok(number)
     }
 
@@ -694,8 +690,7 @@ impl Pass<'_> {
         }
         let number = (self.ground.flags.len() + self.found.kinds.len()) as u32;
         push(&mut self.found.kinds, kind)?;
-        self.numbers.try_reserve(1)?;
-        self.numbers.insert(kind, number);
+        insert(&mut self.numbers, kind, number)?;
         Ok(number)
     }
 
@@ -1017,8 +1012,7 @@ impl Pass<'_> {
             if met.len() as u64 > self.in_vain {
                 return self.in_vain(before, met.len() as u64, found);
             }
-            met.try_reserve(1)?;
-            met.insert(node);
+            include(&mut met, node)?;
             push(found, (Body::of(HASHED, node, offset).inside(room).proven(true), true))?;
             node = following;
         }
@@ -1183,8 +1177,7 @@ impl Pass<'_> {
         }
         let known = self.ground.managers.binary_search_by_key(&manager, |each| each.address);
         let Ok(at) = known else {
-            self.asked.try_reserve(1)?;
-            self.asked.insert(manager);
+            include(&mut self.asked, manager)?;
             return Ok(());
         };
         let named = match self.ground.managers[at].verdict {

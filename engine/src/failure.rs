@@ -1,6 +1,7 @@
 //! Why a call ends early, and how it is told to.
 
-use std::collections::TryReserveError;
+use std::collections::{HashMap, HashSet, TryReserveError};
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,24 @@ pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
     }
     to.push(value);
     Ok(())
+}
+
+/// The value that the key had before.
+pub fn insert<K: Eq + Hash, V>(to: &mut HashMap<K, V>, key: K, value: V) -> Result<Option<V>> {
+    to.try_reserve(1)?;
+    Ok(to.insert(key, value))
+}
+
+/// The key's value; a default one is made where there is none.
+pub fn entry<K: Eq + Hash, V: Default>(of: &mut HashMap<K, V>, key: K) -> Result<&mut V> {
+    of.try_reserve(1)?;
+    Ok(of.entry(key).or_default())
+}
+
+/// False: it was there.
+pub fn include<T: Eq + Hash>(to: &mut HashSet<T>, value: T) -> Result<bool> {
+    to.try_reserve(1)?;
+    Ok(to.insert(value))
 }
 
 /// Whether a sum of these is one, whichever of them are added.

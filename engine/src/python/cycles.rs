@@ -10,7 +10,7 @@ use super::objects::{Step, Visitor};
 use super::paths::step_text;
 use super::types::{Class, Shape, Types, NONE};
 use super::walk::Walk;
-use crate::failure::{filled, push, Control, Pace, Result};
+use crate::failure::{filled, insert, push, Control, Pace, Result};
 
 const COLLECTED: u64 = 1 << 14;
 /// From an object back to its links; the bits of them that are flags.
@@ -68,8 +68,7 @@ impl Rings<'_, '_> {
                     if self.others.len() >= MOST {
                         return Ok(());
                     }
-                    self.numbers.try_reserve(1)?;
-                    self.numbers.insert(object, self.others.len() as u32);
+                    insert(&mut self.numbers, object, self.others.len() as u32)?;
                     push(&mut self.others, object)?;
                 }
                 None if self.heads.len() >= MOST_HEADS => return Ok(()),
@@ -248,8 +247,7 @@ impl Visitor for Round<'_> {
             return Ok(());
         }
         if !self.known.contains_key(&object) {
-            self.known.try_reserve(1)?;
-            self.known.insert(object, ());
+            insert(&mut self.known, object, ())?;
             push(&mut self.found, (object, self.from, step))?;
         }
         Ok(())

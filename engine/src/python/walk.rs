@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::objects::{Step, Visitor};
 use super::types::{Class, Shape, Types, NONE};
-use crate::failure::{filled, push, Control, Failure, Pace, Result};
+use crate::failure::{filled, insert, push, Control, Failure, Pace, Result};
 
 /// A place that many objects may have: an element of a list is at the same place as the others.
 #[derive(Clone, Copy, Debug)]
@@ -322,8 +322,7 @@ impl<'a> Walk<'a> {
                 self.places.len() as u32 - 1
             }
         };
-        self.by_step.try_reserve(1)?;
-        self.by_step.insert((parent, step, class), place);
+        insert(&mut self.by_step, (parent, step, class), place)?;
         Ok(place)
     }
 

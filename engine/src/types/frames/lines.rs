@@ -7,7 +7,7 @@ use gimli::{
     constants as dw, AttributeValue, DebugLine, EndianSlice, IncompleteLineProgram, Reader, RunTimeEndian, Section,
 };
 
-use crate::failure::{copied, push, Result};
+use crate::failure::{copied, insert, push, Result};
 use crate::types::dwarf::elf_file::{Binary, Contents};
 use crate::types::dwarf::units::Debug;
 use crate::types::frames::scopes::Line;
@@ -101,8 +101,7 @@ impl LineTables {
             return Ok(known.clone());
         }
         let lines = Rc::new(self.read(debug, unit)?.unwrap_or_default());
-        self.units.try_reserve(1)?;
-        self.units.insert(unit, lines.clone());
+        insert(&mut self.units, unit, lines.clone())?;
         Ok(lines)
     }
 
@@ -128,8 +127,7 @@ impl LineTables {
             Some(file) => file.read(".debug_line")?.map(Rc::new),
             None => None,
         };
-        self.sections.try_reserve(1)?;
-        self.sections.insert(module, section.clone());
+        insert(&mut self.sections, module, section.clone())?;
         Ok(section)
     }
 }

@@ -9,7 +9,7 @@ use gimli::{
     ValueType,
 };
 
-use crate::failure::{filled, push, Control, Result};
+use crate::failure::{filled, insert, push, Control, Result};
 use crate::types::dwarf::program::Program;
 use crate::types::dwarf::units::{Debug, Die, R};
 use crate::types::facts::{Form, TypeId, TypeSource};
@@ -165,8 +165,7 @@ impl<'a> Locals<'a> {
             None => None,
         };
         let mut codes = self.codes.borrow_mut();
-        codes.try_reserve(1)?;
-        codes.insert(code, found.clone());
+        insert(&mut codes, code, found.clone())?;
         Ok(found)
     }
 
@@ -176,8 +175,7 @@ impl<'a> Locals<'a> {
         }
         let found = Rc::new(self.program.debug.call(function, returns)?);
         let mut calls = self.calls.borrow_mut();
-        calls.try_reserve(1)?;
-        calls.insert((function, returns), found.clone());
+        insert(&mut calls, (function, returns), found.clone())?;
         Ok(found)
     }
 

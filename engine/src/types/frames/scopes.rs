@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use gimli::{constants as dw, Attribute, AttributeValue, DwAt, DwTag, Expression, Operation, Register, UnitOffset};
 
-use crate::failure::{push, Result};
+use crate::failure::{include, push, Result};
 use crate::types::dwarf::units::{Debug, Die, R};
 
 /// An entry can take what it says from another, and that one from a third.
@@ -345,8 +345,7 @@ impl Reading<'_> {
 
     fn meet(&mut self, scope: usize, origin: Option<Die>) -> Result<()> {
         if let Some(origin) = origin {
-            self.met.try_reserve(1)?;
-            self.met.insert((scope, origin));
+            include(&mut self.met, (scope, origin))?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use super::values::{
     Operand, Question, Split, Step, Tally, Use, Uses, Value, Ways,
 };
 use super::waste::{waste, Reason};
-use crate::failure::{copied, push, with_room, Control, Failure, Result};
+use crate::failure::{copied, insert, push, with_room, Control, Failure, Result};
 use crate::image::Span;
 use crate::messages::{answered, told_as_numbers, Answer, Asked, Tellable};
 use crate::resident_pages::Present;
@@ -372,8 +372,7 @@ fn uses(asked: &mut Asked) -> Result<Uses> {
     let mut found = Uses::new();
     for _ in 0..asked.next::<usize>()? {
         let (name, is_text, element, offsets) = asked.next()?;
-        found.try_reserve(1)?;
-        found.insert(name, Use { offsets, element, is_text });
+        insert(&mut found, name, Use { offsets, element, is_text })?;
     }
     Ok(found)
 }

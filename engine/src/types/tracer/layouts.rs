@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::containers::forms::{places, Container, Library, COUNTED_IN_RUST};
 use super::containers::{libcxx, libstdcxx};
 use super::memory::Memory;
-use crate::failure::{push, Result};
+use crate::failure::{insert, push, Result};
 use crate::image::Span;
 use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
 use crate::types::spelling::parts_of;
@@ -263,8 +263,7 @@ impl TypeTable {
 
     fn keep(&self, of: TypeId, facts: Rc<Facts>) -> Result<()> {
         let mut known = self.known.borrow_mut();
-        known.try_reserve(1)?;
-        if known.insert(of, facts).is_none() {
+        if insert(&mut known, of, facts)?.is_none() {
             push(&mut self.met.borrow_mut(), of)?;
         }
         Ok(())
@@ -442,9 +441,8 @@ impl TypeTable {
         if let Some(known) = made.get(&key) {
             return Ok(*known);
         }
-        made.try_reserve(1)?;
         let of = -1 - made.len() as TypeId;
-        made.insert(key, of);
+        insert(&mut made, key, of)?;
         self.keep(of, Rc::new(facts))?;
         Ok(of)
     }
@@ -558,8 +556,7 @@ impl Layouts {
         if let Some(known) = self.known.borrow().get(&of) {
             return Ok(known.clone());
         }
-        self.known.borrow_mut().try_reserve(1)?;
-        self.known.borrow_mut().insert(of, None);
+        insert(&mut self.known.borrow_mut(), of, None)?;
         let mut layout = FlatType::new(of, &*self.types.facts(of)?);
         let left = self.members_left.replace(MOST_MEMBERS);
         let at = Place { offset: 0, step: "".into(), depth, label: layout.name.clone(), inside: None };
@@ -773,8 +770,7 @@ impl Vtables {
             _ => (),
         }
         let found = self.find(memory, table, fixed)?;
-        self.known.borrow_mut().try_reserve(1)?;
-        self.known.borrow_mut().insert(table, found);
+        insert(&mut self.known.borrow_mut(), table, found)?;
         Ok(found)
     }
 

@@ -12,7 +12,7 @@ use super::memory::Memory;
 use super::names::{At, Claimed, Proof};
 use super::objects::{Objects, Pointer};
 use super::trace::Named;
-use crate::failure::{push, Result};
+use crate::failure::{entry, push, Result};
 use crate::types::facts::{Form, Language, TypeId};
 
 const DEEPEST: u32 = 8;
@@ -51,8 +51,7 @@ impl Enclosing {
             if self.left > 0 && types.facts(field.of)?.form == Form::Struct {
                 self.left -= 1;
                 let place = offset.saturating_add(field.offset);
-                self.by_member.try_reserve(1)?;
-                let known = self.by_member.entry((field.of, place)).or_default();
+                let known = entry(&mut self.by_member, (field.of, place))?;
                 if known.last() != Some(&whole) {
                     push(known, whole)?;
                 }

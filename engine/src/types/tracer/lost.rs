@@ -8,7 +8,7 @@ use super::layouts::{FlatType, Layouts, Slot, Target};
 use super::names::{At, Claimed, Proof};
 use super::objects::{Objects, Pointer};
 use super::trace::{Named, Start};
-use crate::failure::{push, Result};
+use crate::failure::{entry, push, Result};
 use crate::types::facts::{Form, TypeId};
 
 /// Of a container so many elements are looked at for proof.
@@ -53,8 +53,7 @@ pub fn claims(objects: &mut Objects, named: &Named, starts: &[Start]) -> Result<
     let mut by_block: HashMap<u32, Vec<Lost>> = HashMap::new();
     for lost in variables(objects, starts)? {
         if let Some(block) = only(objects, named, &lost)? {
-            by_block.try_reserve(1)?;
-            let those = by_block.entry(block).or_default();
+            let those = entry(&mut by_block, block)?;
             if those.is_empty() {
                 push(&mut blocks, block)?;
             }

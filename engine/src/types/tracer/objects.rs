@@ -10,7 +10,7 @@ use super::layouts::{Alternatives, Embedded, FlatType, Layouts, Slot, Target, Ty
 use super::memory::Memory;
 use super::names::{At, Claimed, Names, Proof, NONE, UNNUMBERED};
 use super::rules::Rules;
-use crate::failure::{filled, push, Control, Result};
+use crate::failure::{entry, filled, include, push, Control, Result};
 use crate::types::facts::{Language, TypeId};
 
 /// So often what a container holds inline may hold such a container.
@@ -591,8 +591,7 @@ impl<'a> Objects<'a> {
 
     fn note_interior(&mut self, interior: Interior) -> Result<()> {
         if self.interior.len() < MOST_INTERIOR {
-            self.inside.try_reserve(1)?;
-            if self.inside.insert((interior.claimed.parent, interior.claimed.block, interior.offset)) {
+            if include(&mut self.inside, (interior.claimed.parent, interior.claimed.block, interior.offset))? {
                 push(&mut self.interior, interior)?;
             }
         }
@@ -895,8 +894,7 @@ impl<'a> Objects<'a> {
     fn damage(&mut self, each: &Embedded, at: &At) -> Result<u64> {
         // a local may not be set yet
         if at.proof == Proof::None && !at.may_be_unset {
-            self.damaged.try_reserve(1)?;
-            *self.damaged.entry(each.name.clone()).or_default() += 1;
+            *entry(&mut self.damaged, each.name.clone())? += 1;
         }
         Ok(1)
     }

@@ -15,7 +15,7 @@ use super::names::{BlockName, NameForm, ELEMENT, NOBODY, NONE};
 use super::trace::{Named, Start};
 use super::unlisted::without_link;
 use super::values::Ways;
-use crate::failure::{filled, push, Control, Pace, Result};
+use crate::failure::{entry, filled, insert, push, Control, Pace, Result};
 use crate::types::facts::{Form, TypeId};
 
 /// Patterns of one image.
@@ -250,8 +250,7 @@ impl Patterns {
             Some(number) => *number,
             None => {
                 let number = self.reached(known, above, edge, name)?;
-                self.to.try_reserve(1)?;
-                self.to.insert([above, edge, name], number);
+                insert(&mut self.to, [above, edge, name], number)?;
                 number
             }
         };
@@ -467,12 +466,10 @@ impl Matching<'_> {
         for (block, (pattern, is_match)) in patterns.of.iter().zip(matching).enumerate() {
             let (name, way) = (known.name(block), ways.of.get(block).copied().unwrap_or(0));
             if way != 0 {
-                of_name.try_reserve(1)?;
-                *of_name.entry(name).or_default() |= way;
+                *entry(&mut of_name, name)? |= way;
             }
             if *is_match == 1 {
-                sums.try_reserve(1)?;
-                let (blocks, bytes): &mut (u64, u64) = sums.entry((*pattern, name, way)).or_default();
+                let (blocks, bytes): &mut (u64, u64) = entry(&mut sums, (*pattern, name, way))?;
                 (*blocks, *bytes) = (*blocks + 1, *bytes + known.memory.size(block as u32));
             }
         }

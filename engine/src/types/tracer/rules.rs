@@ -8,7 +8,7 @@ use super::layouts::{Slot, Target};
 use super::memory::Memory;
 use super::names::{At, Claimed, NameForm, Proof};
 use super::objects::{Objects, Pointer};
-use crate::failure::{filled, push, with_room, Failure, Result};
+use crate::failure::{filled, include, push, with_room, Failure, Result};
 use crate::types::facts::TypeId;
 
 /// In place of a type: characters.
@@ -177,10 +177,7 @@ impl Objects<'_> {
     }
 
     fn note_against(&mut self, rule: &Rule, block: u32) -> Result<()> {
-        let against = &mut self.against[rule.line as usize];
-        against.try_reserve(1)?;
-        against.insert(block);
-        Ok(())
+        include(&mut self.against[rule.line as usize], block).map(|_| ())
     }
 
     /// Whether its conditions hold.

@@ -23,7 +23,7 @@ use super::names::{At, BlockName, Claimed, NameForm, Proof, CONTESTED, NOBODY, N
 use super::objects::{Interior, Objects, Pointer};
 use super::rules::Rules;
 use crate::contents;
-use crate::failure::{filled, push, Control, Failure, Result};
+use crate::failure::{filled, include, insert, push, Control, Failure, Result};
 use crate::image::Span;
 use crate::types::facts::{Language, TypeId};
 
@@ -469,8 +469,8 @@ impl<'a> Tracer<'a> {
                 }
             } else if !self.banned.contains(&claimed.block) && !self.is_refused(claimed) {
                 if before == Strength::Field as u8 {
-                    self.before.try_reserve(1)?;
-                    self.before.insert(claimed.block, self.as_it_is(claimed.block));
+                    let before = self.as_it_is(claimed.block);
+                    insert(&mut self.before, claimed.block, before)?;
                 }
                 self.named.put(claimed);
                 waiting.push(*claimed);
@@ -529,8 +529,7 @@ impl<'a> Tracer<'a> {
                 if let Some(before) = self.before.get(&claimed.block) {
                     self.named.put(before);
                 }
-                self.refused.try_reserve(1)?;
-                self.refused.insert((claimed.block, claimed.name));
+                include(&mut self.refused, (claimed.block, claimed.name))?;
             }
             if found.len() > MOST_WAITING {
                 self.push(&found)?;

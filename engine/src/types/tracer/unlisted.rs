@@ -16,7 +16,7 @@ use super::names::{At, Claimed, NameForm, Proof, NONE};
 use super::objects::Objects;
 use super::rows::{without_numbers, Known, Patterns};
 use super::waste::Sum;
-use crate::failure::{filled, push, Control, Pace, Result};
+use crate::failure::{filled, insert, push, Control, Pace, Result};
 use crate::resident_pages::Present;
 use crate::types::facts::{Form, TypeId};
 
@@ -142,13 +142,11 @@ impl Classes<'_> {
                     None => {
                         push(&mut self.all, Class { pattern, step, is_link, places: None })?;
                         let class = self.all.len() as u32 - 1;
-                        self.by_text.try_reserve(1)?;
-                        self.by_text.insert(text, class);
+                        insert(&mut self.by_text, text, class)?;
                         class
                     }
                 };
-                self.numbers.try_reserve(1)?;
-                self.numbers.insert(key, class);
+                insert(&mut self.numbers, key, class)?;
                 class
             }
         };

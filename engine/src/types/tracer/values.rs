@@ -14,7 +14,7 @@ use super::objects::Objects;
 use super::reading;
 use super::rows::{Known, Patterns};
 use super::unlisted::{lists_of, pointers, text_of};
-use crate::failure::{filled, push, Control, Failure, Pace, Result};
+use crate::failure::{entry, filled, insert, push, Control, Failure, Pace, Result};
 use crate::types::facts::TypeId;
 
 /// Values of one member that are counted.
@@ -605,8 +605,7 @@ impl Tally {
             (count[0], count[1]) = (count[0] + times[0], count[1] + times[1]);
             return Ok(());
         }
-        self.counts.try_reserve(1)?;
-        self.counts.insert(key, times);
+        insert(&mut self.counts, key, times)?;
         if self.counts.len() > MOST_VALUES {
             self.forget()?;
         }
@@ -832,8 +831,7 @@ fn split(
             let Some(value) = question.members[*number].value(known, object)? else { continue };
             let key = Key::of(&value);
             let Some(at) = keys.iter().position(|each| *each == key) else { continue };
-            counts.try_reserve(1)?;
-            *counts.entry((at, ways[object.block as usize])).or_default() += 1;
+            *entry(counts, (at, ways[object.block as usize]))? += 1;
         }
         Ok(())
     })?;

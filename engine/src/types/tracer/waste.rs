@@ -17,7 +17,7 @@ use super::names::{NameForm, NONE};
 use super::objects::Objects;
 use super::rows::{Known, Pattern, Patterns};
 use super::unlisted::{keep, unlisted, Unlisted};
-use crate::failure::{filled, push, Control, Pace, Result};
+use crate::failure::{filled, insert, push, Control, Pace, Result};
 use crate::resident_pages::Present;
 use crate::types::facts::TypeId;
 use crate::types::spelling::parts_of;
@@ -220,10 +220,9 @@ impl Steps {
         if let Some(known) = self.numbers.get(&(before, of, number)) {
             return Ok(*known);
         }
-        self.numbers.try_reserve(1)?;
         let (made, text) = (self.all.len() as u32, format!("{}{text}", self.all[before as usize]));
         push(&mut self.all, text.into())?;
-        self.numbers.insert((before, of, number), made);
+        insert(&mut self.numbers, (before, of, number), made)?;
         Ok(made)
     }
 }
@@ -267,14 +266,11 @@ impl Places {
         let number = match self.numbers.get(&(pattern, step)) {
             Some(number) => *number,
             None => {
-                self.numbers.try_reserve(1)?;
                 let [sparse, emptied, destroyed, tiny] = [Sum::default(); 4];
                 let (total, visited, kept) = (0, 0, KeptTexts::default());
-                push(
-                    &mut self.all,
-                    Place { pattern, step, name, total, visited, sparse, emptied, destroyed, tiny, kept },
-                )?;
-                self.numbers.insert((pattern, step), self.all.len() - 1);
+                let place = Place { pattern, step, name, total, visited, sparse, emptied, destroyed, tiny, kept };
+                push(&mut self.all, place)?;
+                insert(&mut self.numbers, (pattern, step), self.all.len() - 1)?;
                 self.all.len() - 1
             }
         };
@@ -355,9 +351,8 @@ impl Visit<'_> {
         if let Some(known) = self.has_any.get(&layout.of) {
             return Ok(*known);
         }
-        self.has_any.try_reserve(1)?;
         // members can be of the same types over and over
-        self.has_any.insert(layout.of, false);
+        insert(&mut self.has_any, layout.of, false)?;
         let mut found =
             layout.counts.is_some() || !layout.containers.is_empty() || !self.counted(layout.of)?.is_empty();
         for repeat in &layout.repeats {
@@ -371,9 +366,8 @@ impl Visit<'_> {
         if let Some(known) = self.counted.get(&of) {
             return Ok(known.clone());
         }
-        self.counted.try_reserve(1)?;
         let found = Rc::new(arrays(self.known.layouts, of)?);
-        self.counted.insert(of, found.clone());
+        insert(&mut self.counted, of, found.clone())?;
         Ok(found)
     }
 
