@@ -7,6 +7,7 @@
 // the functions for C take raw pointers, which `Table` describes
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+pub mod bits;
 pub mod blocks;
 #[cfg(feature = "broken")]
 mod broken;

@@ -220,7 +220,7 @@ impl Objects<'_> {
         if self.proofs_beside(layout, start, known)?.is_none() {
             return Ok(None);
         }
-        self.note_listed(block)?;
+        self.note_listed(block);
         push(&mut self.enclosing, block)?;
         let name = self.names.object(layout.of)?;
         self.claim(at.plain.max(Strength::Listed), block, name, pointer, 0).map(Some)

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::bits::Bits;
 use crate::blocks::{Blocks, NONE};
 use crate::failure::{filled, Result};
 use crate::image::{Image, Span};
@@ -98,8 +99,8 @@ pub struct Memory<'a> {
     modules: &'a dyn Modules,
     /// All that is mapped, in order; empty: not known.
     mapped: &'a [Span],
-    /// A bit for each block that malloc mapped by itself.
-    alone: Vec<u64>,
+    /// The blocks that malloc mapped by themselves.
+    alone: Bits,
     word: u64,
     last: Cell<Window>,
     windows: RefCell<Vec<Window>>,
@@ -116,10 +117,10 @@ impl<'a> Memory<'a> {
         mapped: &'a [Span],
         alone: &[u64],
     ) -> Result<Memory<'a>> {
-        let mut bits = filled(blocks.len().div_ceil(64), 0u64)?;
+        let mut found = Bits::new(blocks.len())?;
         for address in alone {
             if let (number, true) = blocks.nearest(*address) {
-                bits[number as usize / 64] |= 1 << (number % 64);
+                found.add(number as usize);
             }
         }
         Ok(Memory {
@@ -128,7 +129,7 @@ impl<'a> Memory<'a> {
             image,
             modules,
             mapped,
-            alone: bits,
+            alone: found,
             word: image.word,
             last: Cell::new(NOWHERE),
             windows: RefCell::new(filled(WINDOWS, NOWHERE)?),
@@ -263,7 +264,7 @@ impl<'a> Memory<'a> {
     /// Whether malloc mapped it by itself.
     #[inline]
     pub fn is_alone(&self, block: u32) -> bool {
-        self.alone[block as usize / 64] >> (block % 64) & 1 == 1
+        self.alone.has(block as usize)
     }
 
     /// Whether malloc gives this block for exactly this size.

@@ -10,6 +10,7 @@ use super::layouts::{Alternatives, Embedded, FlatType, Layouts, Slot, Target, Ty
 use super::memory::Memory;
 use super::names::{At, Claimed, Names, Proof, NONE, UNNUMBERED};
 use super::rules::Rules;
+use crate::bits::Bits;
 use crate::failure::{entry, filled, include, push, Control, Result};
 use crate::types::facts::{Language, TypeId};
 
@@ -75,8 +76,8 @@ pub struct Objects<'a> {
     /// A holder's first pointer to each place within a block, in the order in which they were met.
     pub interior: Vec<Interior>,
     inside: HashSet<(i32, u32, u64)>,
-    /// A bit for each block that is in a list which was decided; empty: none is.
-    listed: Vec<u64>,
+    /// The blocks that are in a list which was decided.
+    listed: Bits,
     /// Blocks that were named by a member further on.
     pub enclosing: Vec<u32>,
     /// Types of which links were found to lead to the same type.
@@ -118,7 +119,7 @@ impl<'a> Objects<'a> {
             damaged: HashMap::new(),
             interior: Vec::new(),
             inside: HashSet::new(),
-            listed: Vec::new(),
+            listed: Bits::new(memory.blocks.len())?,
             enclosing: Vec::new(),
             lists: HashSet::new(),
             low: blocks.starts.first().copied().unwrap_or(1),
@@ -151,16 +152,11 @@ impl<'a> Objects<'a> {
     }
 
     pub(super) fn is_listed(&self, block: i32) -> bool {
-        usize::try_from(block)
-            .is_ok_and(|block| self.listed.get(block / 64).is_some_and(|bits| bits >> (block % 64) & 1 == 1))
+        usize::try_from(block).is_ok_and(|block| self.listed.has(block))
     }
 
-    pub(super) fn note_listed(&mut self, block: u32) -> Result<()> {
-        if self.listed.is_empty() {
-            self.listed = filled(self.memory.blocks.len().div_ceil(64), 0)?;
-        }
-        self.listed[block as usize / 64] |= 1 << (block % 64);
-        Ok(())
+    pub(super) fn note_listed(&mut self, block: u32) {
+        self.listed.add(block as usize);
     }
 
     pub(super) fn step(&mut self) -> Result<()> {

@@ -15,6 +15,7 @@ use super::names::{BlockName, NameForm, ELEMENT, NOBODY, NONE};
 use super::trace::{Named, Start};
 use super::unlisted::without_link;
 use super::values::Ways;
+use crate::bits::Bits;
 use crate::failure::{entry, filled, insert, push, Control, Pace, Result};
 use crate::types::facts::{Form, TypeId};
 
@@ -95,7 +96,7 @@ pub struct Row {
 /// the names that these have.
 pub fn rows(known: &Known, matching: &[u8], ways: &Ways, control: &Control) -> Result<Vec<Row>> {
     let patterns = Patterns::new(known, control)?;
-    let seen = filled(known.named.name.len().div_ceil(64), 0)?;
+    let seen = Bits::new(known.named.name.len())?;
     let matching = Matching::new(known, &patterns, matching, ways)?;
     let mut rows = Rows { known, patterns, matching, blocks: HashMap::new(), seen, control, found: Vec::new() };
     rows.find_blocks()?;
@@ -192,8 +193,8 @@ pub(super) struct Patterns {
     /// By the pattern above, the edge and the name.
     to: HashMap<[u32; 3], u32>,
     roots: HashMap<(Rc<str>, TypeId), u32>,
-    /// A bit for each struct that leads to one of its own.
-    led: Vec<u64>,
+    /// The structs that lead to one of their own.
+    led: Bits,
 }
 
 impl Patterns {
@@ -218,7 +219,7 @@ impl Patterns {
             same: same_objects(known.names)?,
             to: HashMap::new(),
             roots: HashMap::new(),
-            led: filled(count.div_ceil(64), 0)?,
+            led: Bits::new(count)?,
         };
         let (mut pace, mut way) = (Pace::new(control), Vec::new());
         for block in 0..count {
@@ -272,9 +273,7 @@ impl Patterns {
                 Some((_, count)) => *count += 1,
                 None => push(&mut pattern.again, (edge, 1))?,
             }
-            let bit = 1 << (holder % 64);
-            pattern.forks |= self.led[holder / 64] & bit != 0;
-            self.led[holder / 64] |= bit;
+            pattern.forks |= !self.led.add(holder);
         } else {
             pattern.begun += 1;
         }
@@ -502,8 +501,8 @@ struct Rows<'a> {
     matching: Matching<'a>,
     /// Of those patterns of which the blocks are looked at again.
     blocks: HashMap<u32, Vec<u32>>,
-    /// A bit for each block that was met on a walk; none outside of one.
-    seen: Vec<u64>,
+    /// The blocks that were met on a walk; none outside of one.
+    seen: Bits,
     control: &'a Control,
     found: Vec<Row>,
 }
@@ -764,7 +763,7 @@ impl Rows<'_> {
         }
         let holder = |block: &u32| usize::try_from(self.known.named.parent[*block as usize]).ok();
         let is_link = |block: &u32| holder(block).is_some_and(|holder| self.patterns.of[holder] == only);
-        let is_head = |block: &&u32| seen[**block as usize / 64] >> (**block % 64) & 1 == 1;
+        let is_head = |block: &&u32| seen.has(**block as usize);
         let is_index = self.blocks[&only].iter().filter(is_head).any(is_link);
         unmark(&mut self.seen, &heads);
         Ok((!is_index).then_some(only))
@@ -951,20 +950,16 @@ fn split_member(step: &str) -> (&str, &str) {
 }
 
 /// Whether a block was not marked before.
-fn mark(seen: &mut [u64], block: u32, marked: &mut Vec<u32>) -> Result<bool> {
-    let (place, bit) = (&mut seen[block as usize / 64], 1 << (block % 64));
-    if *place & bit != 0 {
-        return Ok(false);
+fn mark(seen: &mut Bits, block: u32, marked: &mut Vec<u32>) -> Result<bool> {
+    let is_new = seen.add(block as usize);
+    if is_new {
+        push(marked, block)?;
     }
-    *place |= bit;
-    push(marked, block)?;
-    Ok(true)
+    Ok(is_new)
 }
 
-fn unmark(seen: &mut [u64], marked: &[u32]) {
-    for block in marked {
-        seen[*block as usize / 64] = 0;
-    }
+fn unmark(seen: &mut Bits, marked: &[u32]) {
+    marked.iter().for_each(|block| seen.remove(*block as usize));
 }
 
 /// An array of lists that is a variable, or lies in one, is a hash table.

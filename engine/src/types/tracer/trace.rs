@@ -358,7 +358,7 @@ impl<'a> Tracer<'a> {
             (self.named.level[block as usize], self.named.name[block as usize]) = (NO_LEVEL, NONE);
             self.left[level as usize].push(Claimed { name, level, ..each.claimed })?;
             if found.is_sure {
-                self.objects.note_listed(block)?;
+                self.objects.note_listed(block);
             }
             push(&mut self.objects.enclosing, block)?;
             again = true;

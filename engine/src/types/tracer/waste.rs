@@ -17,6 +17,7 @@ use super::names::{NameForm, NONE};
 use super::objects::Objects;
 use super::rows::{Known, Pattern, Patterns};
 use super::unlisted::{keep, unlisted, Unlisted};
+use crate::bits::Bits;
 use crate::failure::{filled, insert, push, Control, Pace, Result};
 use crate::resident_pages::Present;
 use crate::types::facts::TypeId;
@@ -119,7 +120,7 @@ impl Sum {
 /// What wastes most first. `present`: what is in memory, where that is known.
 pub fn waste(known: &Known, objects: &mut Objects, present: Option<&Present>, control: &Control) -> Result<Vec<Waste>> {
     let patterns = Patterns::new(known, control)?;
-    let seen = filled(known.named.name.len().div_ceil(64), 0)?;
+    let seen = Bits::new(known.named.name.len())?;
     let (steps, places, counted) = (Steps::default(), Places::default(), HashMap::new());
     let mut visit = Visit { known, patterns, present, seen, steps, places, counted, has_any: HashMap::new() };
     visit.everything(control)?;
@@ -294,8 +295,8 @@ struct Visit<'a> {
     known: &'a Known<'a>,
     patterns: Patterns,
     present: Option<&'a Present<'a>>,
-    /// A bit for each block whose container was met.
-    seen: Vec<u64>,
+    /// The blocks whose containers were met.
+    seen: Bits,
     steps: Steps,
     places: Places,
     /// By type, those that the program counts itself.
@@ -479,7 +480,7 @@ impl Visit<'_> {
         // what another holder led to is counted there
         let parent = self.known.named.parent.get(block as usize);
         let is_within = room.used <= room.room && room.room <= memory.room(block);
-        if parent != Some(&at.holder) || !is_within || !self.meet(block) {
+        if parent != Some(&at.holder) || !is_within || !self.seen.add(block as usize) {
             return Ok(());
         }
         let found = self.places.of(&at, at.step, name)?;
@@ -679,7 +680,7 @@ impl Visit<'_> {
                 kept.others += 1;
             }
         }
-        if self.known.named.parent.get(block as usize) != Some(&at.holder) || !self.meet(block) {
+        if self.known.named.parent.get(block as usize) != Some(&at.holder) || !self.seen.add(block as usize) {
             return Ok(());
         }
         let size = memory.size(block);
@@ -704,14 +705,6 @@ impl Visit<'_> {
         let holder = self.known.named.parent[block as usize];
         let shared = SharedBlock { start, owners, weak };
         self.note_shared(&shared, At { holder, pattern, step: NO_STEP, in_set: None }, &text)
-    }
-
-    /// False: the block was met.
-    fn meet(&mut self, block: u32) -> bool {
-        let (place, bit) = (block as usize / 64, 1 << (block % 64));
-        let is_new = self.seen[place] & bit == 0;
-        self.seen[place] |= bit;
-        is_new
     }
 
     fn row(&self, place: &Place, reason: Reason, sum: Sum) -> Result<Waste> {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::forms::*;
 use super::libcxx;
+use crate::bits::Bits;
 use crate::failure::{copied, filled, with_room, Result};
 use crate::types::facts::{Argument, Facts, Field, Form, TypeId};
 use crate::types::spelling::{parts_of, spelled};
@@ -779,12 +780,12 @@ fn are_before(memory: &Memory, start: u64, room: u64, header: u64, nodes: &[u32]
     Ok(used != nodes.is_empty())
 }
 
-/// Some blocks: a bit for each where they lie close together.
-struct BlockSet {
-    least: u32,
-    bits: Vec<u64>,
-    /// Otherwise these, in order.
-    sorted: Vec<u32>,
+/// Some blocks.
+enum BlockSet {
+    /// They lie close together, from the first one on.
+    Close(u32, Bits),
+    /// In order.
+    Apart(Vec<u32>),
 }
 
 impl BlockSet {
@@ -792,27 +793,24 @@ impl BlockSet {
         const CLOSE: usize = 64;
         let (least, most) =
             blocks.iter().fold((u32::MAX, 0), |(least, most), each| (least.min(*each), most.max(*each)));
-        let mut made = BlockSet { least, bits: Vec::new(), sorted: Vec::new() };
         let span = most.saturating_sub(least) as usize;
         if span / CLOSE < blocks.len() {
-            made.bits = filled(span / 64 + 1, 0)?;
+            let mut bits = Bits::new(span + 1)?;
             for each in blocks {
-                let place = (each - least) as usize;
-                made.bits[place / 64] |= 1 << (place % 64);
+                bits.add((each - least) as usize);
             }
-        } else {
-            made.sorted = copied(blocks)?;
-            made.sorted.sort_unstable();
+            return Ok(BlockSet::Close(least, bits));
         }
-        Ok(made)
+        let mut sorted = copied(blocks)?;
+        sorted.sort_unstable();
+        Ok(BlockSet::Apart(sorted))
     }
 
     fn has(&self, block: u32) -> bool {
-        if self.bits.is_empty() {
-            return self.sorted.binary_search(&block).is_ok();
+        match self {
+            BlockSet::Close(least, bits) => block >= *least && bits.has((block - least) as usize),
+            BlockSet::Apart(sorted) => sorted.binary_search(&block).is_ok(),
         }
-        let place = block.checked_sub(self.least).map(|place| place as usize);
-        place.is_some_and(|place| self.bits.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 == 1))
     }
 }
 
