@@ -377,6 +377,11 @@ impl Known<'_> {
         }
     }
 
+    /// "" where there is no such name.
+    pub(super) fn text(&self, name: u32) -> Rc<str> {
+        self.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone())
+    }
+
     fn start(&self, parent: i32) -> Option<&Start> {
         usize::try_from(-1 - i64::from(parent)).ok().filter(|_| parent != NOBODY).and_then(|at| self.starts.get(at))
     }

@@ -17,7 +17,7 @@ use super::objects::Objects;
 use super::rows::{without_numbers, Known, Patterns};
 use super::waste::Sum;
 use crate::failure::{filled, insert, push, Control, Pace, Result};
-use crate::resident_pages::Present;
+use crate::resident_pages::{in_memory, Present};
 use crate::types::facts::{Form, TypeId};
 
 /// Of a type there have to be so many.
@@ -622,7 +622,7 @@ pub fn keep(
         if state[block] == MEANT {
             let (start, size) = (memory.start(block as u32), memory.size(block as u32));
             sum.room += size;
-            sum.resident += present.map_or(0, |present| present.within(start, start.wrapping_add(size)));
+            sum.resident += in_memory(present, start, size);
         }
     }
     Ok(sum)

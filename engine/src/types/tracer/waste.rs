@@ -15,11 +15,11 @@ use super::duplicates::{copies, is_captured, Copies, Same};
 use super::layouts::{Embedded, FlatType};
 use super::names::{NameForm, NONE};
 use super::objects::Objects;
-use super::rows::{Known, Pattern, Patterns};
+use super::rows::{Known, Patterns};
 use super::unlisted::{keep, unlisted, Unlisted};
 use crate::bits::Bits;
 use crate::failure::{filled, insert, push, Control, Pace, Result};
-use crate::resident_pages::Present;
+use crate::resident_pages::{in_memory, Present};
 use crate::types::facts::TypeId;
 use crate::types::spelling::parts_of;
 
@@ -91,14 +91,8 @@ pub struct Sum {
 
 impl Sum {
     fn add(&mut self, room: &Room, resident: u64) {
-        self.number += 1;
-        self.elements += room.elements;
-        self.used += room.used;
-        self.room += room.room;
-        self.resident += resident;
-        if room.room > self.largest {
-            (self.largest, self.sample) = (room.room, room.start);
-        }
+        let Room { start: sample, elements, used, room: largest, .. } = *room;
+        self.join(&Sum { number: 1, elements, used, room: largest, resident, sample, largest });
     }
 
     fn join(&mut self, other: &Sum) {
@@ -402,7 +396,7 @@ impl Visit<'_> {
         for (each, number) in arrays.iter().zip(0..) {
             if let Some(room) = each.room(self.known.memory, place) {
                 let step = self.steps.behind(at.step, layout.of, COUNTED - number, &each.step)?;
-                let name = self.array_name(&room)?;
+                let name = self.array_name(&room);
                 self.note(&room, At { step, ..at }, &name)?;
             }
         }
@@ -425,9 +419,8 @@ impl Visit<'_> {
     }
 
     /// What the block is called.
-    fn array_name(&self, room: &Room) -> Result<Rc<str>> {
-        let name = self.known.memory.at(room.start).map_or(NONE, |block| self.known.name(block as usize));
-        Ok(self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone()))
+    fn array_name(&self, room: &Room) -> Rc<str> {
+        self.known.text(self.known.memory.at(room.start).map_or(NONE, |block| self.known.name(block as usize)))
     }
 
     fn container(&mut self, each: &Embedded, place: u64, at: At, deep: u32) -> Result<()> {
@@ -485,11 +478,10 @@ impl Visit<'_> {
         }
         let found = self.places.of(&at, at.step, name)?;
         found.total += 1;
-        let end = room.start.wrapping_add(room.room);
-        let resident = self.present.map_or(0, |present| match room.is_ahead {
-            true => present.within(room.start.wrapping_add(room.used), end),
-            false => present.within(room.start, end).saturating_sub(room.used),
-        });
+        let resident = match room.is_ahead {
+            true => in_memory(self.present, room.start.wrapping_add(room.used), room.room - room.used),
+            false => in_memory(self.present, room.start, room.room).saturating_sub(room.used),
+        };
         if room.elements == 0 {
             found.emptied.add(room, resident);
         } else if room.used < room.grown && !memory.fits_about(block, room.used) {
@@ -519,7 +511,7 @@ impl Visit<'_> {
                 Ok(holder) => memory.start(holder),
                 Err(_) => place,
             };
-            let resident = self.present.map_or(0, |present| present.within(place, place.wrapping_add(each.size)));
+            let resident = in_memory(self.present, place, each.size);
             let (elements, used) = (tiny.elements, tiny.held);
             let room = Room { start, elements, used, room, grown: 0, is_ahead: false };
             found.tiny.add(&room, resident.saturating_add(tiny.blocks).saturating_sub(used));
@@ -558,7 +550,7 @@ impl Visit<'_> {
             let mut sum = keep(self.known, name, &alone, &|_| true, self.present)?;
             (sum.number, sum.elements) = (number, others);
             (sum.room, sum.sample) = (sum.room + places, self.known.memory.start(alone[0]));
-            let of = self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone());
+            let of = self.known.text(name);
             let row = self.row(&self.places.all[place], Reason::Unlisted, sum)?;
             push(to, Waste { total, of, ..row })?;
         }
@@ -614,12 +606,12 @@ impl Visit<'_> {
                 continue;
             }
             let (start, size) = (known.memory.start(block as u32), known.memory.size(block as u32));
-            let resident = self.present.map_or(0, |present| present.within(start, start.wrapping_add(size)));
+            let resident = in_memory(self.present, start, size);
             *of = Some(content);
             let room = Room { start, elements: 1, used: content.bytes.min(size), room: size, grown: 0, is_ahead: true };
             sum.add(&room, resident.saturating_sub(room.used));
         }
-        for (number, (sum, content)) in (0..).zip(sums) {
+        for (number, (sum, content)) in sums.into_iter().enumerate() {
             let Some(content) = content else { continue };
             // a header, and a word more, are the price of any block
             const PRICE: u64 = 16;
@@ -627,24 +619,10 @@ impl Visit<'_> {
                 Reason::NodeOverhead => sum.room > content.times.saturating_mul(sum.used),
                 _ => sum.unused().saturating_mul(4) > sum.room && sum.unused() > (PRICE + 1) * sum.number,
             };
-            let pattern: &Pattern = &self.patterns.all[number as usize];
             if is_much && sum.unused() >= WORTH {
-                let of = known.names.get(pattern.name as usize).map_or_else(|| "".into(), |name| name.text.clone());
-                push(
-                    to,
-                    Waste {
-                        reason: content.reason,
-                        path: pattern.text.clone(),
-                        of,
-                        certain: true,
-                        total: sum.number,
-                        sum,
-                        resident: self.present.map(|_| sum.resident),
-                        frequent: Vec::new(),
-                        is_text: false,
-                        unlisted: None,
-                    },
-                )?;
+                let pattern = &self.patterns.all[number];
+                let (path, of) = (pattern.text.clone(), known.text(pattern.name));
+                push(to, self.made(content.reason, path, of, sum.number, sum))?;
             }
         }
         Ok(())
@@ -684,7 +662,7 @@ impl Visit<'_> {
             return Ok(());
         }
         let size = memory.size(block);
-        let resident = self.present.map_or(0, |present| present.within(shared.start, shared.start.wrapping_add(size)));
+        let resident = in_memory(self.present, shared.start, size);
         let found = self.places.of(&at, at.step, name)?;
         found.total += 1;
         if shared.owners == 0 {
@@ -700,60 +678,36 @@ impl Visit<'_> {
         let start = memory.start(block);
         let count = |place: u64| memory.word(start.wrapping_add(place));
         let (Some(owners), Some(weak)) = (count(counts[0]), count(counts[1])) else { return Ok(()) };
-        let name = self.known.name(block as usize);
-        let text = self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone());
+        let text = self.known.text(self.known.name(block as usize));
         let holder = self.known.named.parent[block as usize];
         let shared = SharedBlock { start, owners, weak };
         self.note_shared(&shared, At { holder, pattern, step: NO_STEP, in_set: None }, &text)
     }
 
+    fn made(&self, reason: Reason, path: String, of: Rc<str>, total: u64, sum: Sum) -> Waste {
+        let resident = self.present.map(|_| sum.resident);
+        let (certain, is_text) = (true, false);
+        Waste { reason, path, of, certain, total, sum, resident, frequent: Vec::new(), is_text, unlisted: None }
+    }
+
     fn row(&self, place: &Place, reason: Reason, sum: Sum) -> Result<Waste> {
         let pattern = &self.patterns.all[place.pattern as usize];
-        let step = self.known.step(pattern, &self.steps.all[place.step as usize], None)?;
-        Ok(Waste {
-            reason,
-            path: format!("{}{step}", pattern.text),
-            of: place.name.clone(),
-            certain: pattern.is_certain(),
-            total: place.total,
-            sum,
-            resident: self.present.map(|_| sum.resident),
-            frequent: Vec::new(),
-            is_text: false,
-            unlisted: None,
-        })
+        let path = pattern.text.clone() + &self.known.step(pattern, &self.steps.all[place.step as usize], None)?;
+        let row = self.made(reason, path, place.name.clone(), place.total, sum);
+        Ok(Waste { certain: pattern.is_certain(), ..row })
     }
 
     fn row_of_unlisted(&self, each: Unlisted) -> Waste {
-        Waste {
-            reason: Reason::Unlisted,
-            path: each.path.clone(),
-            of: self.known.names[each.name as usize].text.clone(),
-            certain: each.certain,
-            total: each.total,
-            sum: each.sum,
-            resident: self.present.map(|_| each.sum.resident),
-            frequent: Vec::new(),
-            is_text: false,
-            unlisted: Some(each),
-        }
+        let of = self.known.text(each.name);
+        let row = self.made(Reason::Unlisted, each.path.clone(), of, each.total, each.sum);
+        Waste { certain: each.certain, unlisted: Some(each), ..row }
     }
 
     fn row_of_copies(&self, copies: Copies) -> Waste {
         let pattern = &self.patterns.all[copies.pattern as usize];
-        let name = self.known.names.get(pattern.name as usize);
-        let of: Rc<str> = name.map_or_else(|| "".into(), |name| name.text.clone());
-        Waste {
-            reason: if is_captured(&of) { Reason::Captured } else { Reason::Duplicates },
-            path: pattern.text.clone(),
-            of,
-            certain: pattern.is_certain(),
-            total: copies.blocks,
-            sum: copies.sum,
-            resident: self.present.map(|_| copies.sum.resident),
-            frequent: copies.frequent,
-            is_text: copies.is_text,
-            unlisted: None,
-        }
+        let of = self.known.text(pattern.name);
+        let reason = if is_captured(&of) { Reason::Captured } else { Reason::Duplicates };
+        let row = self.made(reason, pattern.text.clone(), of, copies.blocks, copies.sum);
+        Waste { certain: pattern.is_certain(), frequent: copies.frequent, is_text: copies.is_text, ..row }
     }
 }
