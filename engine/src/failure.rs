@@ -1,5 +1,6 @@
 //! Why a call ends early, and how it is told to.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, TryReserveError};
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,6 +113,20 @@ pub fn insert<K: Eq + Hash, V>(to: &mut HashMap<K, V>, key: K, value: V) -> Resu
 pub fn entry<K: Eq + Hash, V: Default>(of: &mut HashMap<K, V>, key: K) -> Result<&mut V> {
     of.try_reserve(1)?;
     Ok(of.entry(key).or_default())
+}
+
+/// What was found for the key before, or what is found now and kept.
+pub fn kept<K: Eq + Hash, V: Clone>(
+    known: &RefCell<HashMap<K, V>>,
+    key: K,
+    find: impl FnOnce() -> Result<V>,
+) -> Result<V> {
+    if let Some(known) = known.borrow().get(&key) {
+        return Ok(known.clone());
+    }
+    let found = find()?;
+    insert(&mut known.borrow_mut(), key, found.clone())?;
+    Ok(found)
 }
 
 /// False: it was there.

@@ -12,7 +12,7 @@ use super::members::{constant, Member};
 use super::names::{declaration, paths, Names};
 use super::units::{Debug, Die};
 use super::variables::{with_path, Externals};
-use crate::failure::{push, Control, Result};
+use crate::failure::{kept, push, Control, Result};
 use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
 
 /// A longer chain of typedefs leads back to itself.
@@ -514,12 +514,7 @@ fn same_tag(tag: DwTag) -> u16 {
 
 impl TypeSource for Program {
     fn facts(&self, of: TypeId) -> Result<Rc<Facts>> {
-        if let Some(known) = self.facts.borrow().get(&of) {
-            return Ok(known.clone());
-        }
-        let facts = Rc::new(self.describe(of).unwrap_or_else(|| Facts::new("", Form::Other, 0)));
-        self.facts.borrow_mut().insert(of, facts.clone());
-        Ok(facts)
+        kept(&self.facts, of, || Ok(Rc::new(self.describe(of).unwrap_or_else(|| Facts::new("", Form::Other, 0)))))
     }
 
     fn by_name(&self, name: &str) -> Result<Option<TypeId>> {

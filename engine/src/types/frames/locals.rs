@@ -9,7 +9,7 @@ use gimli::{
     ValueType,
 };
 
-use crate::failure::{filled, insert, push, Control, Result};
+use crate::failure::{filled, kept, push, Control, Result};
 use crate::types::dwarf::program::Program;
 use crate::types::dwarf::units::{Debug, Die, R};
 use crate::types::facts::{Form, TypeId, TypeSource};
@@ -157,26 +157,14 @@ impl<'a> Locals<'a> {
     }
 
     fn code_at(&self, code: u64) -> Result<Option<Rc<Code>>> {
-        if let Some(known) = self.codes.borrow().get(&code) {
-            return Ok(known.clone());
-        }
-        let found = match function_at(self.program, code) {
-            Some((die, bias)) => Some(Rc::new(self.functions(die, bias, code.wrapping_sub(bias))?)),
-            None => None,
-        };
-        let mut codes = self.codes.borrow_mut();
-        insert(&mut codes, code, found.clone())?;
-        Ok(found)
+        kept(&self.codes, code, || {
+            let Some((die, bias)) = function_at(self.program, code) else { return Ok(None) };
+            Ok(Some(Rc::new(self.functions(die, bias, code.wrapping_sub(bias))?)))
+        })
     }
 
     fn call(&self, function: Die, returns: u64) -> Result<Rc<Call>> {
-        if let Some(known) = self.calls.borrow().get(&(function, returns)) {
-            return Ok(known.clone());
-        }
-        let found = Rc::new(self.program.debug.call(function, returns)?);
-        let mut calls = self.calls.borrow_mut();
-        insert(&mut calls, (function, returns), found.clone())?;
-        Ok(found)
+        kept(&self.calls, (function, returns), || self.program.debug.call(function, returns).map(Rc::new))
     }
 
     fn functions(&self, outermost: Die, bias: u64, code: u64) -> Result<Code> {

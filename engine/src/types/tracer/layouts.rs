@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::containers::forms::{places, Container, Library, COUNTED_IN_RUST};
 use super::containers::{libcxx, libstdcxx};
 use super::memory::Memory;
-use crate::failure::{insert, push, Result};
+use crate::failure::{insert, kept, push, Result};
 use crate::image::Span;
 use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
 use crate::types::spelling::parts_of;
@@ -225,7 +225,6 @@ pub struct TypeTable {
     shortened: RefCell<HashMap<TypeId, Option<TypeId>>>,
     beginnings: RefCell<HashMap<TypeId, SizedTypes>>,
     keys: RefCell<HashMap<TypeId, Field>>,
-    names: RefCell<HashMap<Box<str>, Option<TypeId>>>,
 }
 
 impl TypeTable {
@@ -240,7 +239,6 @@ impl TypeTable {
             shortened: RefCell::default(),
             beginnings: RefCell::default(),
             keys: RefCell::default(),
-            names: RefCell::default(),
         }
     }
 
@@ -304,12 +302,7 @@ impl TypeTable {
     }
 
     pub fn by_name(&self, name: &str) -> Result<Option<TypeId>> {
-        if let Some(known) = self.names.borrow().get(name) {
-            return Ok(*known);
-        }
-        let found = self.source.by_name(name)?;
-        self.names.borrow_mut().insert(name.into(), found);
-        Ok(found)
+        self.source.by_name(name)
     }
 
     pub fn pointer_to(&self, of: TypeId) -> Result<TypeId> {
@@ -572,20 +565,11 @@ impl Layouts {
     }
 
     pub fn container(&self, of: TypeId) -> Result<Option<Rc<Container>>> {
-        if let Some(known) = self.containers.borrow().get(&of) {
-            return Ok(known.clone());
-        }
-        let facts = self.types.facts(of)?;
-        let mut found = None;
-        for library in self.libraries {
-            found = library(&self.types, of, &facts)?;
-            if found.is_some() {
-                break;
-            }
-        }
-        let found = found.map(Rc::new);
-        self.containers.borrow_mut().insert(of, found.clone());
-        Ok(found)
+        kept(&self.containers, of, || {
+            let facts = self.types.facts(of)?;
+            let asked = self.libraries.iter().map(|library| library(&self.types, of, &facts));
+            Ok(asked.filter_map(Result::transpose).next().transpose()?.map(Rc::new))
+        })
     }
 
     /// Adds what a member can lead to.

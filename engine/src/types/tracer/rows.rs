@@ -149,6 +149,7 @@ pub(super) fn without_numbers(step: &str) -> String {
 }
 
 /// The blocks that are reached in one way and have one name.
+#[derive(Default)]
 pub(super) struct Pattern {
     parent: Option<u32>,
     edge: u32,
@@ -325,26 +326,7 @@ impl Patterns {
     }
 
     fn make(&mut self, parent: Option<u32>, edge: u32, name: u32, text: String) -> Result<u32> {
-        let (again, below) = (Vec::new(), Vec::new());
-        let (blocks, bytes, elements, begun, largest) = (0, 0, 0, 0, 0);
-        let pattern = Pattern {
-            parent,
-            edge,
-            name,
-            text,
-            blocks,
-            bytes,
-            elements,
-            begun,
-            largest,
-            sample: 0,
-            level: None,
-            level_of_tails: None,
-            again,
-            forks: false,
-            below,
-        };
-        push(&mut self.all, pattern)?;
+        push(&mut self.all, Pattern { parent, edge, name, text, ..Pattern::default() })?;
         Ok(self.all.len() as u32 - 1)
     }
 }

@@ -485,11 +485,20 @@ impl Key {
 }
 
 /// The least, the greatest and the sum of what is measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Measured {
+    #[default]
     Nothing,
-    Numbers { least: i128, greatest: i128, sum: i128 },
-    Floats { least: f64, greatest: f64, sum: f64 },
+    Numbers {
+        least: i128,
+        greatest: i128,
+        sum: i128,
+    },
+    Floats {
+        least: f64,
+        greatest: f64,
+        sum: f64,
+    },
 }
 
 /// A value that many objects have.
@@ -502,6 +511,7 @@ pub struct Frequent {
 }
 
 /// A member of all objects.
+#[derive(Default)]
 pub struct Tally {
     pub objects: u64,
     pub unreadable: u64,
@@ -524,19 +534,7 @@ pub struct Tally {
 
 impl Tally {
     pub(super) fn new(compares: bool) -> Tally {
-        Tally {
-            compares,
-            recent: [(0, [0; 2]); RECENT],
-            objects: 0,
-            unreadable: 0,
-            nulls: 0,
-            is_text: false,
-            measured: Measured::Nothing,
-            apart: 0,
-            forgotten: false,
-            first: None,
-            counts: HashMap::new(),
-        }
+        Tally { compares, ..Tally::default() }
     }
 
     pub(super) fn add(&mut self, value: Option<Value>, is_guess: bool) -> Result<()> {
@@ -721,6 +719,7 @@ pub struct Split {
 }
 
 /// All objects of a type.
+#[derive(Default)]
 pub struct Found {
     pub objects: u64,
     pub blocks: u64,
@@ -738,17 +737,8 @@ pub struct Found {
 
 /// `objects`: what follows pointers.
 pub fn values(known: &Known, objects: &mut Objects, question: &Question, control: &Control) -> Result<Found> {
-    let mut found = Found {
-        objects: 0,
-        blocks: 0,
-        guessed_objects: 0,
-        guessed_blocks: 0,
-        unknown: 0,
-        names: Vec::new(),
-        tallies: question.members.iter().map(|member| Tally::new(member.splits)).collect(),
-        splits: Vec::new(),
-        paths: Vec::new(),
-    };
+    let tallies = question.members.iter().map(|member| Tally::new(member.splits)).collect();
+    let mut found = Found { tallies, ..Found::default() };
     let (mut used, mut last) = (HashSet::new(), NONE);
     chosen(known, question, control, &mut |object, own, is_chosen| {
         let Some(true) = is_chosen else {
