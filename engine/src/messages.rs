@@ -54,42 +54,24 @@ impl Askable<'_> for i64 {
     }
 }
 
-macro_rules! checked_numbers {
-    ($($kind:ty),*) => {
+/// What is made of a number.
+macro_rules! asked_as_numbers {
+    ($($kind:ty: $make:expr),*) => {
         $(impl Askable<'_> for $kind {
             fn read(asked: &mut Asked) -> Result<Self> {
-                <$kind>::try_from(asked.next::<i64>()?).map_err(|_| Failure::BadInput)
+                $make(asked.next::<i64>()?)
             }
         })*
     };
 }
-checked_numbers!(i32, u32, usize);
 
-/// The same bits: an address may have the highest.
-impl Askable<'_> for u64 {
-    fn read(asked: &mut Asked) -> Result<Self> {
-        asked.next::<i64>().map(|number| number as u64)
-    }
+fn checked<T: TryFrom<i64>>(number: i64) -> Result<T> {
+    T::try_from(number).map_err(|_| Failure::BadInput)
 }
 
-impl Askable<'_> for bool {
-    fn read(asked: &mut Asked) -> Result<Self> {
-        asked.next::<i64>().map(|number| number != 0)
-    }
-}
-
-impl Askable<'_> for f64 {
-    fn read(asked: &mut Asked) -> Result<Self> {
-        asked.next().map(f64::from_bits)
-    }
-}
-
-impl Askable<'_> for i128 {
-    fn read(asked: &mut Asked) -> Result<Self> {
-        let (high, low): (i64, u64) = asked.next()?;
-        Ok(i128::from(high) << 64 | i128::from(low))
-    }
-}
+// an address may have the highest bit
+asked_as_numbers!(u64: |number| Ok(number as u64), bool: |number| Ok(number != 0));
+asked_as_numbers!(i32: checked, u32: checked, usize: checked);
 
 impl<'a> Askable<'a> for &'a [u8] {
     fn read(asked: &mut Asked<'a>) -> Result<Self> {
@@ -182,12 +164,6 @@ macro_rules! told_as_numbers {
 pub(crate) use told_as_numbers;
 
 told_as_numbers!(bool, i32, u32, u64, usize);
-
-impl Tellable for f64 {
-    fn tell(&self, answer: &mut Answer) -> Result<()> {
-        answer.add(self.to_bits())
-    }
-}
 
 impl Tellable for i128 {
     fn tell(&self, answer: &mut Answer) -> Result<()> {

@@ -402,8 +402,11 @@ fn operand(asked: &mut Asked) -> Result<Operand> {
     Ok(match asked.next::<i64>()? {
         0 => Operand::Member(member(asked)?),
         1 => Operand::Value(Value::Null),
-        2 => Operand::Value(Value::Number(asked.next()?)),
-        3 => Operand::Value(Value::Float(asked.next()?)),
+        2 => {
+            let (high, low): (i64, u64) = asked.next()?;
+            Operand::Value(Value::Number(i128::from(high) << 64 | i128::from(low)))
+        }
+        3 => Operand::Value(Value::Float(f64::from_bits(asked.next()?))),
         4 => Operand::Value(Value::Text(copied(asked.next()?)?)),
         _ => return Err(Failure::BadInput),
     })
@@ -451,7 +454,7 @@ impl Tellable for Tally {
         match self.measured {
             Measured::Nothing => answer.add(0)?,
             Measured::Numbers { least, greatest, sum } => answer.add((1, least, greatest, sum))?,
-            Measured::Floats { least, greatest, sum } => answer.add((2, least, greatest, sum))?,
+            Measured::Floats { least, greatest, sum } => answer.add((2, [least, greatest, sum].map(f64::to_bits)))?,
         }
         answer.add((i128::try_from(self.apart).unwrap_or(0), self.distinct()))?;
         answer.list(self.frequent().iter(), |answer, each| answer.add((&each.key, each.objects, each.guessed)))
