@@ -33,6 +33,11 @@ unsafe impl Send for Piece {}
 unsafe impl Sync for Piece {}
 
 impl Piece {
+    /// Of bytes in memory, which stay in place as long as an image has the piece.
+    pub fn of(address: u64, bytes: &[u8]) -> Piece {
+        Piece { address, bytes: bytes.len() as u64, data: bytes.as_ptr(), fd: -1, offset: 0 }
+    }
+
     fn end(&self) -> u64 {
         self.address + self.bytes
     }

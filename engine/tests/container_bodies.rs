@@ -65,15 +65,8 @@ impl Program {
     }
 
     fn look(&mut self, control: &Control) -> (Bodies, Result<(), Failure>) {
-        let piece = |address, bytes: &[u8]| Piece {
-            address,
-            bytes: bytes.len() as u64,
-            data: bytes.as_ptr(),
-            fd: -1,
-            offset: 0,
-        };
         let mut image = Image::new(self.word, self.is_big);
-        let pieces = [piece(DATA, &self.data), piece(HEAP, &self.heap)];
+        let pieces = [Piece::of(DATA, &self.data), Piece::of(HEAP, &self.heap)];
         image.set(&pieces[usize::from(self.data.is_empty())..]).expect("two pieces");
         let ends: Vec<u64> = self.starts.iter().zip(&self.usables).map(|(start, usable)| start + usable - 1).collect();
         let blocks = Blocks::new(&self.starts, &ends, &self.usables).expect("blocks in order");

@@ -48,8 +48,7 @@ fn look(data: &[u8]) -> Result<()> {
 
     let memory = input.take_rest();
     let size = memory.len() as u64;
-    let piece = Piece { address: base, bytes: size, data: memory.as_ptr(), fd: -1, offset: 0 };
-    if image.set(&[piece]).is_err() {
+    if image.set(&[Piece::of(base, memory)]).is_err() {
         return Ok(());
     }
     let control = Control::default();

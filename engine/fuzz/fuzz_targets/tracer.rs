@@ -186,9 +186,8 @@ fn look(data: &[u8]) -> Result<()> {
         }
     }
     let mut image = Image::new(8, false);
-    let piece = Piece { address: BASE, bytes: memory.len() as u64, data: memory.as_ptr(), fd: -1, offset: 0 };
     let Ok(blocks) = Blocks::new(&starts, &ends, &sizes) else { return Ok(()) };
-    if image.set(&[piece]).is_err() {
+    if image.set(&[Piece::of(BASE, &memory)]).is_err() {
         return Ok(());
     }
     let control = Control::default();

@@ -493,15 +493,8 @@ pub mod tests {
         }
 
         pub fn look<R>(&self, look: impl FnOnce(&Memory) -> R) -> R {
-            let piece = |address, bytes: &Vec<u8>| Piece {
-                address,
-                bytes: bytes.len() as u64,
-                data: bytes.as_ptr(),
-                fd: -1,
-                offset: 0,
-            };
             let mut image = Image::new(WORD, false);
-            image.set(&[piece(HEAP + 16, &self.bytes), piece(DATA, &self.data)]).unwrap();
+            image.set(&[Piece::of(HEAP + 16, &self.bytes), Piece::of(DATA, &self.data)]).unwrap();
             let blocks = Blocks::new(&self.starts, &self.ends, &self.sizes).unwrap();
             let mapped = [
                 Span { start: DATA, end: DATA + DATA_SIZE as u64 },

@@ -208,7 +208,7 @@ mod tests {
             bytes[2048 + 256 * number..][..text.len()].copy_from_slice(text.as_bytes());
         }
         let mut image = Image::new(8, false);
-        image.set(&[Piece { address: BASE, bytes: 4096, data: bytes.as_ptr(), fd: -1, offset: 0 }]).unwrap();
+        image.set(&[Piece::of(BASE, &bytes)]).unwrap();
         look(&LoadedModules::new(&image, &[]))
     }
 

@@ -586,10 +586,10 @@ impl<'a> Objects<'a> {
     }
 
     fn note_interior(&mut self, interior: Interior) -> Result<()> {
-        if self.interior.len() < MOST_INTERIOR {
-            if include(&mut self.inside, (interior.claimed.parent, interior.claimed.block, interior.offset))? {
-                push(&mut self.interior, interior)?;
-            }
+        let Claimed { parent, block, .. } = interior.claimed;
+        let has_room = self.interior.len() < MOST_INTERIOR;
+        if has_room && include(&mut self.inside, (parent, block, interior.offset))? {
+            push(&mut self.interior, interior)?;
         }
         Ok(())
     }
