@@ -1,36 +1,18 @@
 //! The C interface of CPython's objects: questions and answers as debug information's are.
 
 use super::cycles::garbage;
-use super::objects::{Step, Visitor};
+use super::objects::Step;
 use super::paths::{cycles, path, rows, sums, Mostly, Root};
 use super::types::{Release, Shape, Types, Values, NONE};
 use super::walk::Walk;
 use crate::failure::{push, Control, Failure, Result};
 use crate::image::Span;
 use crate::messages::{answered, Answer, Asked, Tellable};
-use crate::types::tracer::memory::{Malloc, Memory, Modules, VtableClass};
+use crate::types::tracer::memory::{Malloc, Memory};
 use crate::{Engine, Given, Table};
-use std::rc::Rc;
 
 /// Words of an interpreter that are looked at for the dict of modules.
 const MOST_WORDS: u64 = 1 << 20;
-
-/// An image of which no module's names are asked for.
-pub struct NoModules;
-
-impl Modules for NoModules {
-    fn symbol(&self, _: u64) -> Option<Rc<str>> {
-        None
-    }
-
-    fn has_symbol(&self, _: u64) -> bool {
-        false
-    }
-
-    fn vtable(&self, _: u64) -> Option<VtableClass> {
-        None
-    }
-}
 
 /// A function that runs: its code, where its variables begin, what is written in front of it.
 struct Frame<'a> {
@@ -68,7 +50,7 @@ pub unsafe extern "C" fn arenascope_python(
         if engine.image.word != 8 {
             return Err(Failure::BadInput);
         }
-        let memory = Memory::new(&engine.image, &engine.blocks, malloc, &NoModules, &[], &[])?;
+        let memory = Memory::new(&engine.image, &engine.blocks, malloc, &(), &[], &[])?;
         let types = Types::new(&memory, release, &constants);
         let mut walk = Walk::new(&types)?;
         for address in addresses {
@@ -146,20 +128,11 @@ fn release(asked: &mut Asked) -> Result<Release> {
     })
 }
 
-/// The pairs of a dict, or the variables of a frame.
-#[derive(Default)]
-struct Pairs(Vec<(u64, u64)>);
-
-impl Visitor for Pairs {
-    fn meet(&mut self, object: u64, step: Step) -> Result<()> {
-        match step {
-            Step::Name(name) => push(&mut self.0, (name, object)),
-            _ => Ok(()),
-        }
-    }
-
-    fn keep(&mut self, _: u64) -> Result<()> {
-        Ok(())
+/// Notes the names of a dict or of a frame, with what goes by them.
+fn names_of(to: &mut Vec<(u64, u64)>) -> impl FnMut(u64, Step) -> Result<()> + '_ {
+    |object, step| match step {
+        Step::Name(name) => push(to, (name, object)),
+        _ => Ok(()),
     }
 }
 
@@ -192,10 +165,10 @@ fn modules(types: &Types, spans: &[Span]) -> Result<Vec<u64>> {
 /// The program's own first.
 fn add_modules(walk: &mut Walk, roots: &mut Vec<Root>, dict: u64) -> Result<()> {
     let types = walk.types;
-    let mut pairs = Pairs::default();
-    types.each_pair(dict, &mut pairs)?;
+    let mut pairs = Vec::new();
+    types.each_pair(dict, &mut names_of(&mut pairs))?;
     let mut named = Vec::new();
-    for (name, module) in pairs.0 {
+    for (name, module) in pairs {
         let text = types.string(name)?.unwrap_or_else(|| "?".to_owned());
         push(&mut named, (text != "__main__", text, module))?;
     }
@@ -211,13 +184,13 @@ fn add_modules(walk: &mut Walk, roots: &mut Vec<Root>, dict: u64) -> Result<()> 
 
 fn add_frame(walk: &mut Walk, roots: &mut Vec<Root>, frame: &Frame) -> Result<()> {
     let types = walk.types;
-    let mut pairs = Pairs::default();
-    types.variables(frame.code, frame.variables, &mut pairs)?;
+    let mut pairs = Vec::new();
+    types.variables(frame.code, frame.variables, &mut names_of(&mut pairs))?;
     let name = frame.code.checked_add(types.release.code_qualname).and_then(|place| types.memory.word(place));
     let name = types.string(name.unwrap_or(0))?.unwrap_or_else(|| "?".to_owned());
     let number = roots.len() as u32;
     push(roots, Root { text: format!("{}{name}(): ", frame.text), is_frame: true })?;
-    for (name, object) in pairs.0 {
+    for (name, object) in pairs {
         walk.start(object, number, Some(Step::Name(name)))?;
     }
     Ok(())

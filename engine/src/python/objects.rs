@@ -35,7 +35,15 @@ pub trait Visitor {
     fn meet(&mut self, object: u64, step: Step) -> Result<()>;
 
     /// Memory that the object has beside itself, by any address in it.
-    fn keep(&mut self, address: u64) -> Result<()>;
+    fn keep(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<F: FnMut(u64, Step) -> Result<()>> Visitor for F {
+    fn meet(&mut self, object: u64, step: Step) -> Result<()> {
+        self(object, step)
+    }
 }
 
 /// Places of tuples that are told apart.
@@ -231,28 +239,15 @@ impl Types<'_> {
 
     /// The value of a name in a dict.
     pub fn named(&self, dict: u64, name: &str) -> Result<Option<u64>> {
-        struct Named<'a, 'b> {
-            types: &'a Types<'b>,
-            name: &'a str,
-            found: Option<u64>,
-        }
-        impl Visitor for Named<'_, '_> {
-            fn meet(&mut self, object: u64, step: Step) -> Result<()> {
-                if let (None, Step::Name(key)) = (self.found, step) {
-                    if self.types.string(key)?.as_deref() == Some(self.name) {
-                        self.found = Some(object);
-                    }
-                }
-                Ok(())
+        let mut found = None;
+        self.each_pair(dict, &mut |object: u64, step: Step| {
+            if let (None, Step::Name(key)) = (found, step) {
+                let is_it = self.string(key)?.as_deref() == Some(name);
+                found = is_it.then_some(object);
             }
-
-            fn keep(&mut self, _: u64) -> Result<()> {
-                Ok(())
-            }
-        }
-        let mut named = Named { types: self, name, found: None };
-        self.each_pair(dict, &mut named)?;
-        Ok(named.found)
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     pub fn shape(&self, object: u64) -> Result<Option<Shape>> {

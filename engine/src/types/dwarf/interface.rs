@@ -1,5 +1,7 @@
 //! The C interface of debug information.
 
+use std::rc::Rc;
+
 use super::files::{GivenModule, Places};
 use super::program::Program;
 use super::units::Debug;
@@ -53,8 +55,8 @@ fn number(of: i64) -> Result<TypeId> {
 
 /// What is known of no module yet.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_types_open(to: &mut *mut Program) -> i32 {
-    gives(to, || Program::new(Debug::default(), &Control::default()).map(boxed))
+pub unsafe extern "C" fn arenascope_types_open(to: &mut *mut Rc<Program>) -> i32 {
+    gives(to, || Program::new(Debug::default(), &Control::default()).map(Rc::new).map(boxed))
 }
 
 /// Opens the files of modules and reads what is in them. Asked is: whether files that files name are opened, folders of
@@ -62,7 +64,7 @@ pub unsafe extern "C" fn arenascope_types_open(to: &mut *mut Program) -> i32 {
 /// program, whether it is the C library, its build-id, and its files (see `GivenModule`).
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_types_read(
-    program: &mut Program,
+    program: &mut Rc<Program>,
     numbers: &Table,
     text: &Table,
     control: &Control,
@@ -78,26 +80,26 @@ pub unsafe extern "C" fn arenascope_types_read(
             let given = GivenModule { files: asked.next()?, build_id, base, is_program, is_libc };
             debug.add_module(&given, &places)?;
         }
-        *program = Program::new(debug, control)?;
+        *program = Rc::new(Program::new(debug, control)?);
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_types_close(program: *mut Program) {
+pub unsafe extern "C" fn arenascope_types_close(program: *mut Rc<Program>) {
     close(program);
 }
 
 /// `Facts`, in their order.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_types_facts(program: &Program, of: i64, to: &mut [Given; 2]) -> i32 {
+pub unsafe extern "C" fn arenascope_types_facts(program: &Rc<Program>, of: i64, to: &mut [Given; 2]) -> i32 {
     answered(to, |answer| answer.add(program.facts(number(of)?)?))
 }
 
 /// The numbers of the types of this name; `beside`: a type, or NONE.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_types_named(
-    program: &Program,
+    program: &Rc<Program>,
     name: &Table,
     beside: i64,
     to: &mut [Given; 2],
@@ -111,7 +113,7 @@ pub unsafe extern "C" fn arenascope_types_named(
 
 /// Numbers of types, each with its size.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_types_structs(program: &Program, of_program: u64, to: &mut [Given; 2]) -> i32 {
+pub unsafe extern "C" fn arenascope_types_structs(program: &Rc<Program>, of_program: u64, to: &mut [Given; 2]) -> i32 {
     answered(to, |answer| program.structs(of_program != 0)?.into_iter().try_for_each(|sized| answer.add(sized)))
 }
 
@@ -119,7 +121,7 @@ pub unsafe extern "C" fn arenascope_types_structs(program: &Program, of_program:
 /// of its module if it is thread-local, otherwise NONE; its value, size and name.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_types_variables(
-    program: &Program,
+    program: &Rc<Program>,
     numbers: &Table,
     text: &Table,
     to: &mut [Given; 2],

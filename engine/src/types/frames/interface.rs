@@ -15,7 +15,7 @@ use crate::{Engine, Given, Table};
 /// thread its number and registers (see `GivenStacks`).
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_types_locals(
-    program: &Program,
+    program: &Rc<Program>,
     engine: &Engine,
     numbers: &Table,
     text: &Table,

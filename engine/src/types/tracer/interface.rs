@@ -26,44 +26,8 @@ use crate::image::Span;
 use crate::messages::{answered, told_as_numbers, Answer, Asked, Tellable};
 use crate::resident_pages::Present;
 use crate::types::dwarf::program::Program;
-use crate::types::facts::{Facts, TypeId, TypeSource};
+use crate::types::facts::TypeId;
 use crate::{boxed, close, gives, Engine, Given, Table};
-
-/// The types of a program that stays open as long as what was traced with them.
-struct OfProgram(*const Program);
-
-impl OfProgram {
-    fn program(&self) -> &Program {
-        // SAFETY: the caller of `arenascope_trace` keeps it open, and lets no other call change it.
-        unsafe { &*self.0 }
-    }
-}
-
-impl TypeSource for OfProgram {
-    fn facts(&self, of: TypeId) -> Result<Rc<Facts>> {
-        self.program().facts(of)
-    }
-
-    fn by_name(&self, name: &str) -> Result<Option<TypeId>> {
-        self.program().by_name(name)
-    }
-
-    fn classes_at(&self, code: u64) -> Result<Vec<TypeId>> {
-        self.program().classes_at(code)
-    }
-
-    fn pointer_to(&self, of: TypeId) -> Result<TypeId> {
-        self.program().pointer_to(of)
-    }
-
-    fn structs(&self, of_program: bool) -> Result<Vec<(TypeId, u64)>> {
-        self.program().structs(of_program)
-    }
-
-    fn structs_of_source_file(&self, code: u64, least: u64, most: u64) -> Result<Vec<TypeId>> {
-        self.program().structs_of_source_file(code, least, most)
-    }
-}
 
 /// What memory is besides its bytes.
 struct Ground {
@@ -159,12 +123,11 @@ impl Traced {
 /// Names the live blocks by types. Asked is: what blocks are aligned to, a page's bytes; ranges that are mapped, where
 /// blocks begin that malloc mapped by themselves, ranges of modules; variables, each with its type, its place or NONE, its
 /// value or NONE, its frame or NONE, its label, its code, its words (see `Start`); lines of rules, each as `RuleRow` has
-/// it, NONE for characters, with the member's name, and its conditions as `ConditionRow` has them. The types stay open
-/// as long as what was traced.
+/// it, NONE for characters, with the member's name, and its conditions as `ConditionRow` has them.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_trace(
     engine: &Engine,
-    program: &Program,
+    program: &Rc<Program>,
     questions: &Table,
     text: &Table,
     control: &Control,
@@ -175,7 +138,7 @@ pub unsafe extern "C" fn arenascope_trace(
         let ground = Ground::asked(&mut asked, engine.image.word)?;
         let (starts, rules) = (asked.list(start)?, rules(&mut asked)?);
         let ruled: HashSet<Box<str>> = rules.members().map(Box::from).collect();
-        let types = Rc::new(TypeTable::new(Box::new(OfProgram(program)), engine.image.word));
+        let types = Rc::new(TypeTable::new(program.clone(), engine.image.word));
         let layouts = Rc::new(Layouts::new(types, LIBRARIES, ruled));
         let modules = LoadedModules::new(&engine.image, &program.debug.modules);
         let (memory, rules) = (ground.memory(engine, &modules)?, Rc::new(rules));
@@ -234,7 +197,7 @@ pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Give
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_fitting(
     engine: &Engine,
-    program: &Program,
+    program: &Rc<Program>,
     traced: &Traced,
     types: &Table,
     starts: &Table,
@@ -267,7 +230,7 @@ pub unsafe extern "C" fn arenascope_traced_fitting(
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_steps(
     engine: &Engine,
-    program: &Program,
+    program: &Rc<Program>,
     traced: &Traced,
     pairs: &Table,
     to: &mut [Given; 2],
@@ -294,7 +257,7 @@ pub unsafe extern "C" fn arenascope_traced_steps(
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_rows(
     engine: &Engine,
-    program: &Program,
+    program: &Rc<Program>,
     traced: &Traced,
     matching: &Table,
     control: &Control,
@@ -335,7 +298,7 @@ told_as_numbers!(NameForm, RowForm, Reason);
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_waste(
     engine: &Engine,
-    program: &Program,
+    program: &Rc<Program>,
     traced: &Traced,
     present: &Table,
     is_known: u32,
@@ -477,7 +440,7 @@ impl Tellable for Split {
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_values(
     engine: &Engine,
-    program: &Program,
+    program: &Rc<Program>,
     traced: &Traced,
     questions: &Table,
     text: &Table,
@@ -502,7 +465,7 @@ pub unsafe extern "C" fn arenascope_traced_values(
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_matching(
     engine: &Engine,
-    program: &Program,
+    program: &Rc<Program>,
     traced: &Traced,
     questions: &Table,
     text: &Table,
@@ -545,7 +508,7 @@ unsafe fn lasting<T: ?Sized>(of: &T) -> &'static T {
 pub unsafe extern "C" fn arenascope_reading_open(
     traced: &Traced,
     engine: &Engine,
-    program: &Program,
+    program: &Rc<Program>,
     to: &mut *mut OpenReading,
 ) -> i32 {
     gives(to, || {

@@ -216,7 +216,7 @@ type SizedTypes = Rc<[(TypeId, u64)]>;
 
 /// Types by number: a source's, and those that containers make up, which have negative numbers.
 pub struct TypeTable {
-    source: Box<dyn TypeSource>,
+    source: Rc<dyn TypeSource>,
     word: u64,
     known: RefCell<HashMap<TypeId, Rc<Facts>>>,
     /// Those in the order in which they were met.
@@ -229,7 +229,7 @@ pub struct TypeTable {
 
 impl TypeTable {
     /// `word`: bytes of a pointer.
-    pub fn new(source: Box<dyn TypeSource>, word: u64) -> TypeTable {
+    pub fn new(source: Rc<dyn TypeSource>, word: u64) -> TypeTable {
         TypeTable {
             source,
             word,

@@ -32,22 +32,31 @@ pub struct VtableClass {
     pub top: i64,
 }
 
-/// What modules have besides types.
+/// What modules have besides types, as far as it is asked for.
 pub trait Modules {
     /// The demangled name of the function or variable that begins there.
-    fn symbol(&self, address: u64) -> Option<Rc<str>>;
+    fn symbol(&self, _: u64) -> Option<Rc<str>> {
+        None
+    }
 
     /// Whether a function or variable begins there, whatever its name.
-    fn has_symbol(&self, address: u64) -> bool;
+    fn has_symbol(&self, _: u64) -> bool {
+        false
+    }
 
     /// None: no vtable is there.
-    fn vtable(&self, table: u64) -> Option<VtableClass>;
+    fn vtable(&self, _: u64) -> Option<VtableClass> {
+        None
+    }
 
     /// Reads what does not change, which not every image has; false where there is none.
     fn read(&self, _: u64, _: &mut [u8]) -> bool {
         false
     }
 }
+
+/// Nothing is asked for.
+impl Modules for () {}
 
 /// How malloc rounds sizes.
 #[derive(Clone, Copy)]

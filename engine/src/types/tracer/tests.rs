@@ -183,7 +183,7 @@ impl Program {
         let members: Vec<Rc<str>> = self.rules.iter().map(|(_, member)| (*member).into()).collect();
         let rules = Rules::new(&rows, &members, &self.conditions).unwrap();
         let ruled = rules.members().map(Box::from).collect::<HashSet<Box<str>>>();
-        let types = Rc::new(TypeTable::new(Box::new(self.types.clone()), WORD));
+        let types = Rc::new(TypeTable::new(Rc::new(self.types.clone()), WORD));
         let layouts = Rc::new(Layouts::new(types, self.libraries, ruled));
         let modules = [Span { start: MODULE, end: MODULE + 4096 }];
         let control = Control::default();
@@ -803,7 +803,7 @@ fn a_call_that_is_stopped_ends() {
     let node = node(&program.types, "node", 40);
     let block = program.malloc(40, &[]);
     program.variable("first", program.types.to(node), &[block]);
-    let types = Rc::new(TypeTable::new(Box::new(program.types.clone()), WORD));
+    let types = Rc::new(TypeTable::new(Rc::new(program.types.clone()), WORD));
     let layouts = Rc::new(Layouts::new(types, &[], HashSet::new()));
     let control = Control::stopped();
     program.heap.look(|memory| {

@@ -95,7 +95,7 @@ impl Program {
     }
 
     fn layouts(&self) -> Layouts {
-        let types = Rc::new(TypeTable::new(Box::new(self.types.clone()), WORD));
+        let types = Rc::new(TypeTable::new(Rc::new(self.types.clone()), WORD));
         Layouts::new(types, LIBRARIES, HashSet::new())
     }
 
