@@ -129,6 +129,16 @@ pub fn kept<K: Eq + Hash, V: Clone>(
     Ok(found)
 }
 
+/// The same by number.
+pub fn kept_at<V: Clone>(known: &mut [Option<V>], number: usize, find: impl FnOnce() -> Result<V>) -> Result<V> {
+    if let Some(known) = &known[number] {
+        return Ok(known.clone());
+    }
+    let found = find()?;
+    known[number] = Some(found.clone());
+    Ok(found)
+}
+
 /// False: it was there.
 pub fn include<T: Eq + Hash>(to: &mut HashSet<T>, value: T) -> Result<bool> {
     to.try_reserve(1)?;

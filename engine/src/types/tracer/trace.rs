@@ -23,7 +23,7 @@ use super::names::{At, BlockName, Claimed, NameForm, Proof, CONTESTED, NOBODY, N
 use super::objects::{Interior, Objects, Pointer};
 use super::rules::Rules;
 use crate::contents;
-use crate::failure::{filled, include, insert, push, Control, Failure, Result};
+use crate::failure::{filled, include, insert, kept_at, push, Control, Failure, Result};
 use crate::image::Span;
 use crate::types::facts::{Language, TypeId};
 
@@ -595,20 +595,16 @@ impl<'a> Tracer<'a> {
             self.looks.try_reserve(names.names.len() - self.looks.len())?;
             self.looks.resize_with(names.names.len(), || None);
         }
-        if let Some(known) = &self.looks[at] {
-            return Ok(known.clone());
-        }
-        let BlockName { of, front, words, form, label, .. } = names.names[at].clone();
-        let mut look = None;
-        if let Some(of) = of.filter(|_| words) {
+        kept_at(&mut self.looks, at, || {
+            let BlockName { of, front, words, form, label, .. } = names.names[at].clone();
+            let Some(of) = of.filter(|_| words) else { return Ok(None) };
             let layout = self.layouts.of(of)?;
-            if layout.leads_on() {
-                let label = names.texts.number(&label)?;
-                look = Some(Rc::new(Look { layout, label, front, is_array: form == NameForm::Array }));
+            if !layout.leads_on() {
+                return Ok(None);
             }
-        }
-        self.looks[at] = Some(look.clone());
-        Ok(look)
+            let label = names.texts.number(&label)?;
+            Ok(Some(Rc::new(Look { layout, label, front, is_array: form == NameForm::Array })))
+        })
     }
 
     /// Another name for a block that has one by as strong a claim.
@@ -712,22 +708,18 @@ impl<'a> Tracer<'a> {
             if name >= doubtful.len() || !levels.contains(&self.named.level[block]) {
                 continue;
             }
-            let tail = match doubtful[name] {
-                Some(known) => known,
-                None => {
-                    let (form, of) = (names.names[name].form, names.names[name].of);
-                    let mut tail = None;
-                    if let Some(of) = of.filter(|_| form == NameForm::Object) {
-                        let layout = self.layouts.of(of)?;
-                        let most = self.memory.malloc.chunk_for(layout.size) - self.memory.word_size();
-                        if !layout.polymorphic && !self.types.enclosing(of, most)?.is_empty() {
-                            tail = Some(names.tail(of)?);
-                        }
-                    }
-                    doubtful[name] = Some(tail);
-                    tail
+            let tail = kept_at(&mut doubtful, name, || {
+                let (form, of) = (names.names[name].form, names.names[name].of);
+                let Some(of) = of.filter(|_| form == NameForm::Object) else { return Ok(None) };
+                let layout = self.layouts.of(of)?;
+                let most = self.memory.malloc.chunk_for(layout.size) - self.memory.word_size();
+                let is_doubtful = !layout.polymorphic && !self.types.enclosing(of, most)?.is_empty();
+                if is_doubtful {
+                    names.tail(of).map(Some)
+                } else {
+                    Ok(None)
                 }
-            };
+            })?;
             if let Some(tail) = tail {
                 (self.named.name[block], self.named.level[block]) = (tail, Strength::Weak as u8);
             }

@@ -16,7 +16,7 @@ use super::names::{At, Claimed, NameForm, Proof, NONE};
 use super::objects::Objects;
 use super::rows::{without_numbers, Known, Patterns};
 use super::waste::Sum;
-use crate::failure::{filled, insert, push, Control, Pace, Result};
+use crate::failure::{filled, insert, kept_at, push, Control, Pace, Result};
 use crate::resident_pages::{in_memory, Present};
 use crate::types::facts::{Form, TypeId};
 
@@ -238,21 +238,13 @@ fn gather(classes: &mut Classes, objects: &mut Objects, control: &Control) -> Re
         if name == NONE {
             continue;
         }
-        let look = match &looks[name as usize] {
-            Some(look) => look.clone(),
-            None => {
-                let own = &known.names[name as usize];
-                let is_known = matches!(own.form, NameForm::Object | NameForm::Array | NameForm::Tail);
-                let mut look = None;
-                if let Some(of) = own.of.filter(|_| own.words && is_known) {
-                    let layout = known.layouts.of(of)?;
-                    let (front, is_array) = (own.front, own.form == NameForm::Array);
-                    look = layout.leads_on().then(|| Rc::new(Look { layout, front, is_array }));
-                }
-                looks[name as usize] = Some(look.clone());
-                look
-            }
-        };
+        let look = kept_at(&mut looks, name as usize, || {
+            let own = &known.names[name as usize];
+            let is_known = matches!(own.form, NameForm::Object | NameForm::Array | NameForm::Tail);
+            let Some(of) = own.of.filter(|_| own.words && is_known) else { return Ok(None) };
+            let (layout, front, is_array) = (known.layouts.of(of)?, own.front, own.form == NameForm::Array);
+            Ok(layout.leads_on().then(|| Rc::new(Look { layout, front, is_array })))
+        })?;
         let Some(look) = look else { continue };
         let place = known.memory.start(block as u32).wrapping_add(look.front);
         let at = At { parent: block as i32, plain: Strength::Exact, ..At::proving(Proof::None) };

@@ -14,7 +14,7 @@ use super::objects::Objects;
 use super::reading;
 use super::rows::{Known, Patterns};
 use super::unlisted::{lists_of, pointers, text_of};
-use crate::failure::{entry, filled, insert, push, Control, Failure, Pace, Result};
+use crate::failure::{entry, filled, insert, kept_at, push, Control, Failure, Pace, Result};
 use crate::types::facts::TypeId;
 
 /// Values of one member that are counted.
@@ -894,11 +894,11 @@ pub fn ways_to(known: &Known, objects: &mut Objects, names: &HashSet<u32>, contr
         if *way != 0 || !names.contains(&name) {
             continue;
         }
-        let Some(known_path) = of_pattern.get_mut(patterns.of[block] as usize) else { continue };
-        let path = match known_path {
-            Some(path) => *path,
-            None => *known_path.insert(number(&mut paths, &patterns.all[patterns.of[block] as usize].text)?),
-        };
+        let pattern = patterns.of[block] as usize;
+        if pattern >= of_pattern.len() {
+            continue;
+        }
+        let path = kept_at(&mut of_pattern, pattern, || number(&mut paths, &patterns.all[pattern].text))?;
         *way = path.map_or(0, |number| 1 << number);
     }
     Ok(Ways { paths, of: ways })

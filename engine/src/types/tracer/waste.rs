@@ -18,7 +18,7 @@ use super::objects::Objects;
 use super::rows::{Known, Patterns};
 use super::unlisted::{keep, unlisted, Unlisted};
 use crate::bits::Bits;
-use crate::failure::{filled, insert, push, Control, Pace, Result};
+use crate::failure::{filled, insert, kept_at, push, Control, Pace, Result};
 use crate::resident_pages::{in_memory, Present};
 use crate::types::facts::TypeId;
 use crate::types::spelling::parts_of;
@@ -314,15 +314,7 @@ impl Visit<'_> {
             if name == NONE {
                 continue;
             }
-            let look = match &looks[name as usize] {
-                Some(look) => look.clone(),
-                None => {
-                    let look = self.look(name)?;
-                    looks[name as usize] = Some(look.clone());
-                    look
-                }
-            };
-            if let Some(look) = look {
+            if let Some(look) = kept_at(&mut looks, name as usize, || self.look(name))? {
                 self.block(block, &look, &mut pace)?;
             }
         }
@@ -596,10 +588,7 @@ impl Visit<'_> {
             if name == NONE || known.named.level[block] > Strength::Local as u8 || known.memory.is_alone(block as u32) {
                 continue;
             }
-            let content = match most[name as usize] {
-                Some(known) => known,
-                None => *most[name as usize].insert(self.content(name, OF_LIST, OF_OTHERS)?),
-            };
+            let content = kept_at(&mut most, name as usize, || self.content(name, OF_LIST, OF_OTHERS))?;
             let (Some(content), Some((sum, of))) = (content, sums.get_mut(*pattern as usize)) else { continue };
             // what is larger than its type has something else behind it
             if !known.memory.fits_about(block as u32, content.whole) {
