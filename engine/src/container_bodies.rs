@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::blocks::Blocks;
-use crate::failure::{entry, filled, include, insert, push, Control, Failure, Pace, Result};
+use crate::failure::{append, entry, filled, include, insert, push, Control, Failure, Pace, Result};
 use crate::image::{Image, Span};
 use crate::selection::is_plain;
 
@@ -417,8 +417,7 @@ impl Pass<'_> {
         while left > 0 {
             let now = left.min(step);
             let Some(some) = self.words(at, now)? else { return Ok(None) };
-            words.try_reserve(some.len())?;
-            words.extend(some);
+            append(&mut words, some)?;
             left -= now;
             match at.checked_add(now * self.word) {
                 Some(next) => at = next,
@@ -446,15 +445,6 @@ impl Pass<'_> {
         let mut bytes = [0u8; TEXT as usize];
         let bytes = &mut bytes[..length.min(TEXT) as usize];
         length >= SHORTEST && self.read(address, bytes) && bytes.iter().all(|byte| is_plain(*byte))
-    }
-
-    /// The 32 bits that come first in memory.
-    fn first_half(&self, word: u64) -> u64 {
-        if !self.ground.image.is_little() && self.word == 8 {
-            word >> 32
-        } else {
-            word & 0xFFFF_FFFF
-        }
     }
 
     fn is_code(&self, address: u64) -> bool {
@@ -860,7 +850,7 @@ impl Pass<'_> {
     /// The number alone is no evidence: a pointer into a heap of gigabytes has it, too.
     fn stdio(&self, words: &[u64], index: usize, usable: u64, found: &mut Containers) -> Result<()> {
         for at in index.saturating_sub(STREAM_WORDS)..index {
-            if self.first_half(words[at]) >> 16 != STREAM {
+            if self.ground.image.first_half(words[at]) >> 16 != STREAM {
                 continue;
             }
             let Some(&[.., start, end]) = words.get(at + 1..at + 1 + STREAM_WORDS) else { continue };
@@ -993,7 +983,10 @@ impl Pass<'_> {
     /// libstdc++'s: buckets and how many, the first node, how many elements, the load factor.
     fn hash(&mut self, words: &[u64], index: usize, usable: u64, found: &mut Containers) -> Result<()> {
         let Some(&[buckets, size, first, count, load]) = words.get(index..index + 5) else { return Ok(()) };
-        if !fits(size.saturating_mul(self.word), usable) || self.first_half(load) != ONE || count > MOST_NODES {
+        if !fits(size.saturating_mul(self.word), usable)
+            || self.ground.image.first_half(load) != ONE
+            || count > MOST_NODES
+        {
             return Ok(());
         }
         if (first == 0) != (count == 0) {
@@ -1039,7 +1032,7 @@ impl Pass<'_> {
         // the root's parent is the header, in these very words
         let Some([_, up, _, _]) = self.some_words::<4>(root) else { return Ok(()) };
         let Some([colour, rest @ ..]) = self.some_words::<5>(up) else { return Ok(()) };
-        if rest != [root, first, last, count] || self.first_half(colour) != 0 {
+        if rest != [root, first, last, count] || self.ground.image.first_half(colour) != 0 {
             return Ok(());
         }
         let (before, offset) = (found.len(), self.offset(index));
@@ -1054,7 +1047,7 @@ impl Pass<'_> {
             let (Some(room), Some([colour, above, one, other])) = (room, own) else {
                 return self.in_vain(before, nodes, found);
             };
-            if above != parent || self.first_half(colour) > 1 {
+            if above != parent || self.ground.image.first_half(colour) > 1 {
                 return self.in_vain(before, nodes, found);
             }
             push(found, (Body::of(TREE, node, offset).inside(room).proven(true), true))?;
@@ -1211,5 +1204,5 @@ fn repeats(bytes: &[u8], places: usize, control: u64, usable: u64) -> bool {
 
 /// Whether one of the words has the magic number of struct _IO_FILE in it.
 fn may_have_streams(words: &[u64], pass: &Pass) -> bool {
-    words.iter().any(|word| pass.first_half(*word) >> 16 == STREAM)
+    words.iter().any(|word| pass.ground.image.first_half(*word) >> 16 == STREAM)
 }

@@ -103,6 +103,12 @@ pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
     Ok(())
 }
 
+pub fn append<T>(to: &mut Vec<T>, mut more: Vec<T>) -> Result<()> {
+    to.try_reserve(more.len())?;
+    to.append(&mut more);
+    Ok(())
+}
+
 /// The value that the key had before.
 pub fn insert<K: Eq + Hash, V>(to: &mut HashMap<K, V>, key: K, value: V) -> Result<Option<V>> {
     to.try_reserve(1)?;

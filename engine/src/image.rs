@@ -110,6 +110,15 @@ impl Image {
         Image { pieces: Vec::new(), word, swapped: big_endian != cfg!(target_endian = "big") }
     }
 
+    /// Of a word the 32 bits that come first in memory.
+    pub fn first_half(&self, word: u64) -> u64 {
+        if self.is_little() || self.word == 4 {
+            word & 0xFFFF_FFFF
+        } else {
+            word >> 32
+        }
+    }
+
     pub fn is_little(&self) -> bool {
         self.swapped == cfg!(target_endian = "big")
     }

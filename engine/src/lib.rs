@@ -221,8 +221,7 @@ pub unsafe extern "C" fn arenascope_sweep(
         let listed = Listed { chunks: listed.of(), fast: fast.of() };
         let (swept, besides, stopped) =
             sweep::sweep(&engine.image, stretches.of::<Stretch>(), rules, &listed, threads as usize, control)?;
-        engine.swept.try_reserve(swept.len())?;
-        engine.swept.extend(swept);
+        failure::append(&mut engine.swept, swept)?;
         Ok([Given::of(besides), Given::of(stopped)])
     })
 }
@@ -601,8 +600,7 @@ pub unsafe extern "C" fn arenascope_contents(
 ) -> i32 {
     gives(to, || {
         let Engine { image, blocks, .. } = engine;
-        let little = image.is_little();
-        let ground = Ground { image, blocks, low, high, data: data.of(), little };
+        let ground = Ground { image, blocks, low, high, data: data.of() };
         contents::contents(&ground, told.of(), threads as usize, control).map(Given::of)
     })
 }

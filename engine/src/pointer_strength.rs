@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::blocks::Blocks;
 use crate::container_bodies::fits;
 use crate::edges::target;
-use crate::failure::{push, Control, Failure, Pace, Result};
+use crate::failure::{append, push, Control, Failure, Pace, Result};
 use crate::graph::Graph;
 use crate::image::{Cursor, Image};
 use crate::interior_pointers::{insides, leads_back};
@@ -479,8 +479,7 @@ impl Reach<'_> {
             self.reached.alike.try_reserve(some.len())?;
             self.reached.alike.extend(&some);
             let met = graph.mark(&some, marks, mark, true, &mut [], control)?;
-            new.try_reserve(met.len())?;
-            new.extend(met);
+            append(&mut new, met)?;
         }
         Ok(new)
     }
@@ -526,8 +525,7 @@ pub fn reach(
                 push(&mut reach.reached.inside, to as u32)?;
             } else {
                 let met = graph.mark(&[to as u32], marks, mark, true, &mut [], control)?;
-                more.try_reserve(met.len())?;
-                more.extend(met);
+                append(&mut more, met)?;
             }
         }
         todo = if more.is_empty() { reach.alike(graph, marks, mark, control)? } else { more };

@@ -10,7 +10,7 @@ use object::read::{
     CompressedFileRange, CompressionFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolIndex,
 };
 
-use crate::failure::{filled, push, with_room, Result};
+use crate::failure::{append, filled, push, with_room, Result};
 
 /// Opening a FIFO does not wait for who writes to it.
 const O_NONBLOCK: i32 = 0o4000;
@@ -142,8 +142,7 @@ impl Binary {
             let Some(bytes) = self.read_section(section)? else { return Ok(None) };
             match &mut all {
                 Some(all) => {
-                    all.bytes.try_reserve(bytes.len())?;
-                    all.bytes.extend(bytes);
+                    append(&mut all.bytes, bytes)?;
                 }
                 None => all = Some(Contents { bytes, address: section.address }),
             }

@@ -229,7 +229,7 @@ impl Scan<'_> {
             dw::DW_AT_external => said.is_external = value == AttributeValue::Flag(true),
             dw::DW_AT_specification | dw::DW_AT_abstract_origin => said.specification = true,
             dw::DW_AT_location => said.location = value.exprloc_value(),
-            dw::DW_AT_low_pc => said.low = dwarf.attr_address(unit, value).ok().flatten(),
+            dw::DW_AT_low_pc => said.low = self.debug.address_of(self.number, value),
             dw::DW_AT_high_pc => said.high = Some(value),
             dw::DW_AT_ranges => said.ranges = Some(value),
             _ => {}
@@ -327,11 +327,7 @@ impl Scan<'_> {
         }
         let Some(low) = said.low else { return Ok(()) };
         let high = match said.high {
-            Some(AttributeValue::Udata(size)) => low.checked_add(size),
-            Some(value) => match value.udata_value() {
-                Some(size) => low.checked_add(size),
-                None => self.debug.dwarf(self.number).attr_address(&self.unit.inner, value).ok().flatten(),
-            },
+            Some(high) => self.debug.end_of_code(self.number, low, high),
             None => low.checked_add(1),
         };
         self.code(die, low, high.unwrap_or(low))
