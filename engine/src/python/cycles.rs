@@ -213,7 +213,7 @@ pub fn way_round(types: &Types, garbage: &Garbage, class: u32, object: u64) -> R
         push(&mut way, step)?;
         at = from;
     }
-    let mut text = types.class(class).name.to_string();
+    let mut text = types.class_name(class);
     for step in way.into_iter().rev() {
         text.push_str(&step_text(types, step)?);
     }

@@ -3,7 +3,7 @@
 use super::cycles::garbage;
 use super::objects::Step;
 use super::paths::{cycles, path, rows, sums, Mostly, Root};
-use super::types::{Release, Shape, Types, Values, NONE};
+use super::types::{Release, Shape, Types, Values};
 use super::walk::Walk;
 use crate::failure::{push, Control, Failure, Result};
 use crate::image::Span;
@@ -89,10 +89,7 @@ pub unsafe extern "C" fn arenascope_python(
             let Some((place, object)) = told else { return answer.add([""; 2]) };
             // what only leads to itself has no root
             answer.add(path(&walk, &roots, place)?)?;
-            match types.of(object)? {
-                NONE => answer.add(""),
-                class => answer.add(&types.class(class).name),
-            }
+            answer.add(types.class_name(types.of(object)?))
         })?;
         let sums = sums(&walk)?;
         answer.list(sums.iter(), |answer, (name, sum)| answer.add((name, sum.objects, sum.bytes)))

@@ -84,12 +84,8 @@ pub fn rows(walk: &Walk, roots: &[Root]) -> Result<Vec<Row>> {
         let place = &walk.places[number];
         let class = walk.types.class(place.class);
         let name = |(alike, class): (u64, u32)| {
-            let is_most = alike.saturating_mul(100) >= place.elements.saturating_mul(ALIKE) && class != NONE;
-            if is_most {
-                walk.types.class(class).name.to_string()
-            } else {
-                String::new()
-            }
+            let is_most = alike.saturating_mul(100) >= place.elements.saturating_mul(ALIKE);
+            walk.types.class_name(if is_most { class } else { NONE })
         };
         rows.push(Row {
             path: path(walk, roots, number as u32)?,
@@ -165,7 +161,7 @@ pub fn cycles(walk: &mut Walk, garbage: &Garbage, first: u32, control: &Control)
             continue;
         };
         let cycle = Cycle {
-            class: walk.types.class(*class).name.to_string(),
+            class: walk.types.class_name(*class),
             way: way_round(walk.types, garbage, *class, place.sample)?,
             objects: place.objects,
             held_objects: objects[number],
@@ -287,6 +283,5 @@ fn mostly(walk: &Walk, place: u32) -> Result<Mostly> {
     }
     let most = bytes.into_iter().filter(|(class, _)| *class != NONE).max_by_key(|(class, sum)| (*sum, Reverse(*class)));
     let (class, bytes) = most.unwrap_or((NONE, 0));
-    let class = if class == NONE { String::new() } else { walk.types.class(class).name.to_string() };
-    Ok(Mostly { class, bytes })
+    Ok(Mostly { class: walk.types.class_name(class), bytes })
 }

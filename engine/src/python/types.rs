@@ -194,6 +194,14 @@ impl<'a> Types<'a> {
         self.elements.set(self.elements.get().saturating_add(elements));
     }
 
+    /// "" of NONE.
+    pub fn class_name(&self, number: u32) -> String {
+        match number {
+            NONE => String::new(),
+            number => self.class(number).name.to_string(),
+        }
+    }
+
     pub fn class(&self, number: u32) -> Rc<Class> {
         self.classes.borrow()[number as usize].clone()
     }

@@ -102,7 +102,7 @@ struct Code {
 pub struct Locals<'a> {
     program: &'a Program,
     memory: &'a StackMemory<'a>,
-    lines: RefCell<LineTables>,
+    lines: LineTables,
     codes: RefCell<HashMap<u64, Option<Rc<Code>>>>,
     /// Calls of a function, by the addresses of its file that they return to.
     calls: RefCell<HashMap<(Die, u64), Rc<Call>>>,
@@ -110,7 +110,7 @@ pub struct Locals<'a> {
 
 impl<'a> Locals<'a> {
     pub fn new(program: &'a Program, memory: &'a StackMemory<'a>) -> Self {
-        Locals { program, memory, lines: RefCell::default(), codes: RefCell::default(), calls: RefCell::default() }
+        Locals { program, memory, lines: LineTables::default(), codes: RefCell::default(), calls: RefCell::default() }
     }
 
     /// Adds the variables of a thread's frames, of which the innermost comes first.
@@ -169,7 +169,7 @@ impl<'a> Locals<'a> {
 
     fn functions(&self, outermost: Die, bias: u64, code: u64) -> Result<Code> {
         let debug = &self.program.debug;
-        let mut line = self.lines.borrow_mut().at(debug, outermost.unit, code)?;
+        let mut line = self.lines.at(debug, outermost.unit, code)?;
         let mut functions = Vec::new();
         for scope in debug.scopes(outermost, code)?.into_iter().rev() {
             let call = scope.call;
@@ -185,9 +185,7 @@ impl<'a> Locals<'a> {
         for each in scope.variables {
             // a variable that is declared further down has a place but no value yet
             let is_behind = match (line, declared(debug, each.die)) {
-                (Some(line), Some(declared)) if !each.is_argument => {
-                    self.lines.borrow_mut().is_behind(debug, declared, line)?
-                }
+                (Some(line), Some(declared)) if !each.is_argument => self.lines.is_behind(debug, declared, line)?,
                 _ => false,
             };
             if !is_behind {
