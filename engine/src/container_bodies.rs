@@ -3,8 +3,8 @@
 //!
 //! Each form is one of libstdc++'s, libc++'s or Rust's. A container says how large its body is, which must be what was
 //! asked of malloc for it: so close a fit is no coincidence where a container may lie. Elsewhere, in a block of which
-//! nothing is known, what it was before may have left a container's words: one that proves itself has as many nodes as it
-//! counts, that lead back to it, or text that ends where it says.
+//! nothing is known, what it was before may have left a container's words: one that proves itself has as many nodes as
+//! it counts, that lead back to it, or text that ends where it says.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -960,8 +960,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// libc++'s: the map, and where in it the blocks begin and end, and its own end; the first element's number, and how
-    /// many there are.
+    /// libc++'s: the map, and where in it the blocks begin and end, and its own end; the first element's number, and
+    /// how many there are.
     fn other_deque(&self, words: &[u64], index: usize, usable: u64, found: &mut Containers) -> Result<()> {
         let Some(&[table, first, end, limit, _, size]) = words.get(index..index + 6) else { return Ok(()) };
         if !(table <= first && first < end && end <= limit && size != 0 && fits(limit - table, usable)) {

@@ -33,7 +33,8 @@ const LONGEST_ARRAY: u64 = 64 << 10;
 /// Blocks that one thread looks at together.
 const TOGETHER: usize = 1 << 14;
 
-/// Where the words of a tree's node are: of libstdc++ colour, parent, left, right; of libc++ left, right, parent, colour.
+/// Where the words of a tree's node are: of libstdc++ colour, parent, left, right; of libc++ left, right, parent,
+/// colour.
 struct TreeWords {
     parent: usize,
     left: usize,

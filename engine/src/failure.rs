@@ -22,7 +22,8 @@ impl From<TryReserveError> for Failure {
     }
 }
 
-/// The caller's words: it reads `done` and sets `stop` while a call is running; `lost` are bytes that could not be read.
+/// The caller's words: it reads `done` and sets `stop` while a call is running; `lost` are bytes that could not be
+/// read.
 #[repr(C)]
 #[derive(Default)]
 pub struct Control {

@@ -94,8 +94,8 @@ impl Among<'_> {
         Ok(first)
     }
 
-    /// The shortest way from a cycle's first node back to it: the blocks on it, the first one first. `before` learns from
-    /// where each node of the cycle was met.
+    /// The shortest way from a cycle's first node back to it: the blocks on it, the first one first. `before` learns
+    /// from where each node of the cycle was met.
     fn way_round(&self, head: u32, first: &[u32], before: &mut [u32], pace: &mut Pace) -> Result<Vec<u32>> {
         let mut met = Vec::new();
         push(&mut met, head)?;

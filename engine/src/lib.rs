@@ -1,4 +1,5 @@
-//! What touches every block of a process image: bytes in, tables out. It knows no text for people, no releases of glibc.
+//! What touches every block of a process image: bytes in, tables out. It knows no text for people, no releases of
+//! glibc.
 //!
 //! The C interface: each call returns one of `CODES`; tables of the caller's are read during the call alone, except the
 //! bytes of pieces, which stay in place until the engine is closed; tables of the engine's are the caller's to let go.
@@ -485,8 +486,8 @@ pub unsafe extern "C" fn arenascope_search(
     })
 }
 
-/// See `resident_pages::pages`: what is in memory and what would leave it, of 64 bits, by owners. `join`: 0 where a page
-/// of two is nobody's, 1 for sets, 2 for a tree, of which `above` tells.
+/// See `resident_pages::pages`: what is in memory and what would leave it, of 64 bits, by owners. `join`: 0 where a
+/// page of two is nobody's, 1 for sets, 2 for a tree, of which `above` tells.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_pages(
     engine: &Engine,
@@ -667,9 +668,9 @@ pub unsafe extern "C" fn arenascope_beginning_with(
     })
 }
 
-/// An expression, `nodes` of `Node` with their sets in `ranges` of `Span`, of blocks or, where `places` has any, of these
-/// with `sizes` and `bases` (of 64 bits); of those alone that are `asked` (of 32 bits), if any is. Its values (of 64 bits), or the
-/// numbers of those where it is not 0 (of 32 bits).
+/// An expression, `nodes` of `Node` with their sets in `ranges` of `Span`, of blocks or, where `places` has any, of
+/// these with `sizes` and `bases` (of 64 bits); of those alone that are `asked` (of 32 bits), if any is. Its values (of
+/// 64 bits), or the numbers of those where it is not 0 (of 32 bits).
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_select(
     engine: &Engine,
@@ -715,7 +716,8 @@ pub unsafe extern "C" fn arenascope_grouped(
     })
 }
 
-/// See `selection::stretches`: `kinds` of 32 bits, `ranges` of two numbers of 32 bits; what `Stretches` has, in its order.
+/// See `selection::stretches`: `kinds` of 32 bits, `ranges` of two numbers of 32 bits; what `Stretches` has, in its
+/// order.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_stretches(
     engine: &Engine,

@@ -1,5 +1,5 @@
-//! Questions and answers of many parts, as the C interface has them: numbers of 64 bits, and text. A string is its length
-//! among the numbers and its bytes in the text, a list its length and its items, what there is none of NONE.
+//! Questions and answers of many parts, as the C interface has them: numbers of 64 bits, and text. A string is its
+//! length among the numbers and its bytes in the text, a list its length and its items, what there is none of NONE.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

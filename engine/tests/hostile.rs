@@ -1,4 +1,5 @@
-//! Tables and images that somebody made up: no call panics, reads past what is there, or works longer than the image is.
+//! Tables and images that somebody made up: no call panics, reads past what is there, or works longer than the image
+//! is.
 
 use std::io::Write;
 use std::os::unix::io::AsRawFd;

@@ -1,8 +1,8 @@
 //! Objects that only lead to each other: what the collector would free, found as it does it.
 //!
-//! What it tracks is in rings, through the two words in front of each object. Of those to which no way led, an object lives
-//! that has more references than the others explain, with all that it leads to. References that are not surely an object's own
-//! explain nothing, so that rather too little is found.
+//! What it tracks is in rings, through the two words in front of each object. Of those to which no way led, an object
+//! lives that has more references than the others explain, with all that it leads to. References that are not surely an
+//! object's own explain nothing, so that rather too little is found.
 
 use std::collections::{HashMap, HashSet};
 

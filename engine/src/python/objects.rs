@@ -85,7 +85,8 @@ impl Types<'_> {
         .filter(|number| *number < MOST)
     }
 
-    /// Hands everything to the visitor that an object leads to. With `is_namespace` the keys of a dict are names of attributes.
+    /// Hands everything to the visitor that an object leads to. With `is_namespace` the keys of a dict are names of
+    /// attributes.
     pub fn visit(&self, object: u64, class: &Class, is_namespace: bool, to: &mut impl Visitor) -> Result<()> {
         match class.shape {
             Shape::Leaf => {}
@@ -402,7 +403,8 @@ impl Types<'_> {
         Ok(())
     }
 
-    /// Whether a count of references can be there: no pointer can. A stack of CPython's may have a type as its second word.
+    /// Whether a count of references can be there: no pointer can. A stack of CPython's may have a type as its second
+    /// word.
     fn is_counted(&self, object: u64) -> bool {
         self.memory.word(object).is_some_and(|word| {
             let count = word & 0xffff_ffff;

@@ -196,8 +196,8 @@ fn is_of_cache(walk: &Walk, number: usize) -> bool {
     place.step == Step::Content && above != NONE && walk.types.class(above).shape == Shape::Cache
 }
 
-/// Of each place how many objects behind such a step have the class that is most frequent among those reached from there
-/// first, and that class.
+/// Of each place how many objects behind such a step have the class that is most frequent among those reached from
+/// there first, and that class.
 fn most(walk: &Walk, step: Step) -> Result<Vec<(u64, u32)>> {
     let mut found = filled(walk.places.len(), (0, NONE))?;
     let shape = |at: usize| match walk.places.get(at).map_or(NONE, |place| place.class) {

@@ -20,7 +20,8 @@ pub struct Release {
     pub values: Values,
     pub function_code: u64,
     pub function_closure: u64,
-    /// The names of a code object's variables: one tuple of all (3.11), or three, of which the last is that of captured ones.
+    /// The names of a code object's variables: one tuple of all (3.11), or three, of which the last is that of captured
+    /// ones.
     pub code_names: [u64; 3],
     pub code_qualname: u64,
     pub type_keys: u64,

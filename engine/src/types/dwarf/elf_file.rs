@@ -134,8 +134,8 @@ impl Binary {
         found
     }
 
-    /// One after the other, if several are called so: a split file has type units in sections of their own. None: there is
-    /// none, or the file is cut or damaged.
+    /// One after the other, if several are called so: a split file has type units in sections of their own. None: there
+    /// is none, or the file is cut or damaged.
     pub fn read(&self, name: &'static str) -> Result<Option<Contents>> {
         let mut all: Option<Contents> = None;
         for section in self.find(name) {

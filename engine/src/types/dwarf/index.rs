@@ -63,7 +63,8 @@ pub(super) struct Index {
 /// Of all modules.
 pub(super) struct Found {
     pub indexes: Vec<Index>,
-    /// Definitions that are not yet in them, as their names are elsewhere, each with a mark that differs where types do.
+    /// Definitions that are not yet in them, as their names are elsewhere, each with a mark that differs where types
+    /// do.
     pub odd: Vec<(Die, u64)>,
 }
 

@@ -117,8 +117,8 @@ pub unsafe extern "C" fn arenascope_types_structs(program: &Rc<Program>, of_prog
     answered(to, |answer| program.structs(of_program != 0)?.into_iter().try_for_each(|sized| answer.add(sized)))
 }
 
-/// Of each symbol the variable that begins there: its type, or NONE, its name, its function. A symbol is the first address
-/// of its module if it is thread-local, otherwise NONE; its value, size and name.
+/// Of each symbol the variable that begins there: its type, or NONE, its name, its function. A symbol is the first
+/// address of its module if it is thread-local, otherwise NONE; its value, size and name.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_types_variables(
     program: &Rc<Program>,

@@ -19,8 +19,8 @@ use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
 const MOST_TYPEDEFS: u32 = 10_000;
 /// How deeply types may be nested: members of members, pointers to pointers.
 const DEEPEST: u32 = 100;
-/// The most entries in types that are read: a constant, and one more for so many bytes. Genuine debug information has no
-/// more; what is hostile could keep us reading forever.
+/// The most entries in types that are read: a constant, and one more for so many bytes. Genuine debug information has
+/// no more; what is hostile could keep us reading forever.
 const MOST_ENTRIES: u64 = 1 << 24;
 const BYTES_PER_ENTRY: u64 = 8;
 /// The most functions of a program whose structs are all listed.

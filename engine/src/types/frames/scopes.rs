@@ -81,8 +81,8 @@ fn is_variable(tag: DwTag) -> bool {
 }
 
 impl Debug {
-    /// The function, which has this entry, and the ones inlined in it that have this address of their file, the outermost
-    /// first.
+    /// The function, which has this entry, and the ones inlined in it that have this address of their file, the
+    /// outermost first.
     pub fn scopes(&self, function: Die, code: u64) -> Result<Vec<Scope>> {
         let mut reading = Reading {
             debug: self,

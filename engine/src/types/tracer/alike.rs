@@ -1,4 +1,5 @@
-//! Blocks to which nothing typed leads, as what is lost: those that hold what all blocks hold that surely are of a type.
+//! Blocks to which nothing typed leads, as what is lost: those that hold what all blocks hold that surely are of a
+//! type.
 //!
 //! It is a guess, and none where two types do as well.
 

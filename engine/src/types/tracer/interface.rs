@@ -121,9 +121,9 @@ impl Traced {
 }
 
 /// Names the live blocks by types. Asked is: what blocks are aligned to, a page's bytes; ranges that are mapped, where
-/// blocks begin that malloc mapped by themselves, ranges of modules; variables, each with its type, its place or NONE, its
-/// value or NONE, its frame or NONE, its label, its code, its words (see `Start`); lines of rules, each as `RuleRow` has
-/// it, NONE for characters, with the member's name, and its conditions as `ConditionRow` has them.
+/// blocks begin that malloc mapped by themselves, ranges of modules; variables, each with its type, its place or NONE,
+/// its value or NONE, its frame or NONE, its label, its code, its words (see `Start`); lines of rules, each as
+/// `RuleRow` has it, NONE for characters, with the member's name, and its conditions as `ConditionRow` has them.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_trace(
     engine: &Engine,
@@ -157,8 +157,8 @@ pub unsafe extern "C" fn arenascope_traced_close(traced: *mut Traced) {
     close(traced);
 }
 
-/// Of each live block its name (of 32 bits, -1 for none), level (of 8), parent (of 32), step (of 16), number and elements
-/// (of 32): see `Named`. They are empty if no block has a name, and stay as long as `traced` does.
+/// Of each live block its name (of 32 bits, -1 for none), level (of 8), parent (of 32), step (of 16), number and
+/// elements (of 32): see `Named`. They are empty if no block has a name, and stay as long as `traced` does.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_tables(traced: &Traced, to: &mut [Table; 6]) -> i32 {
     gives(to, || {
@@ -168,11 +168,10 @@ pub unsafe extern "C" fn arenascope_traced_tables(traced: &Traced, to: &mut [Tab
     })
 }
 
-/// Names, each its text, form, type or NONE, front, whether it leads on, label (see `BlockName`), of how many blocks it is
-/// sure; steps; containers that
-/// did not prove themselves, by type; how many blocks each line of the rules says something wrong of; enclosing structs'
-/// blocks; types that were made up, each with its number, its facts, its key if it has one, and the type of which it is one
-/// without all of its last member, or NONE; numbers of types that were met.
+/// Names, each its text, form, type or NONE, front, whether it leads on, label (see `BlockName`), of how many blocks it
+/// is sure; steps; containers that did not prove themselves, by type; how many blocks each line of the rules says
+/// something wrong of; enclosing structs' blocks; types that were made up, each with its number, its facts, its key if
+/// it has one, and the type of which it is one without all of its last member, or NONE; numbers of types that were met.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Given; 2]) -> i32 {
     answered(to, |answer| {
@@ -192,8 +191,8 @@ pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Give
     })
 }
 
-/// How well blocks that begin at `starts` (of 64 bits) agree with each of `types` (of 32 bits): two numbers of 32 bits for
-/// each, in how many no word contradicts it, and in how many of these some word shows it.
+/// How well blocks that begin at `starts` (of 64 bits) agree with each of `types` (of 32 bits): two numbers of 32 bits
+/// for each, in how many no word contradicts it, and in how many of these some word shows it.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_fitting(
     engine: &Engine,
@@ -225,8 +224,8 @@ pub unsafe extern "C" fn arenascope_traced_fitting(
     })
 }
 
-/// By which step a block leads to another, "" where types do not tell: of each two of `pairs`, which are blocks' numbers of
-/// 32 bits.
+/// By which step a block leads to another, "" where types do not tell: of each two of `pairs`, which are blocks'
+/// numbers of 32 bits.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_steps(
     engine: &Engine,
@@ -250,10 +249,10 @@ pub unsafe extern "C" fn arenascope_traced_steps(
     })
 }
 
-/// Containers by the way to them: each its path, type, form, links, containers, elements (how many, in the largest, buckets
-/// or NONE, longest chain or NONE), blocks and bytes held, those that match to which the path leads, where a block of the
-/// largest begins, whether it is certain, its elements' struct (see `Row`). `matching`: a byte for each block, 1 for those that match; or
-/// none.
+/// Containers by the way to them: each its path, type, form, links, containers, elements (how many, in the largest,
+/// buckets or NONE, longest chain or NONE), blocks and bytes held, those that match to which the path leads, where a
+/// block of the largest begins, whether it is certain, its elements' struct (see `Row`). `matching`: a byte for each
+/// block, 1 for those that match; or none.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_rows(
     engine: &Engine,
@@ -289,12 +288,12 @@ pub unsafe extern "C" fn arenascope_traced_rows(
 
 told_as_numbers!(NameForm, RowForm, Reason);
 
-/// What of live blocks is not needed, by the way to it: each row its reason, path, type, whether it is certain, how many
-/// there are on that path, and of those that are meant: how many, elements, bytes in use, bytes of room, of what is unused
-/// what is in memory or NONE, where a block of the largest begins, whether they are texts, and of duplicates the most
-/// frequent contents, where each begins, its bytes, how many there are; of what is unlisted the list that lacks it, the
-/// member that keeps it apart, its value in what is listed and in the others (see `Waste`). `present`: what is in memory, in order;
-/// `is_known`: whether that is known.
+/// What of live blocks is not needed, by the way to it: each row its reason, path, type, whether it is certain, how
+/// many there are on that path, and of those that are meant: how many, elements, bytes in use, bytes of room, of what
+/// is unused what is in memory or NONE, where a block of the largest begins, whether they are texts, and of duplicates
+/// the most frequent contents, where each begins, its bytes, how many there are; of what is unlisted the list that
+/// lacks it, the member that keeps it apart, its value in what is listed and in the others (see `Waste`). `present`:
+/// what is in memory, in order; `is_known`: whether that is known.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_waste(
     engine: &Engine,
@@ -432,11 +431,11 @@ impl Tellable for Split {
 }
 
 /// The members of all objects of a type. Asked is: of how many names of blocks, each its number, whether the block is a
-/// text, bytes of an array's element, and where objects lie in it; the members, each as `member` reads it; the steps of a
-/// condition, if there is one, each as `condition` reads it. Answered is: objects, blocks, those of both that are named by
-/// a guess, objects of which the condition cannot be read, the numbers of names of blocks with objects; of each member its
-/// `Tally`; paths; members that keep objects apart, each its number, and of each value this, how many objects have it, and
-/// the numbers of the paths that lead to them, and to how many (see `Found`).
+/// text, bytes of an array's element, and where objects lie in it; the members, each as `member` reads it; the steps of
+/// a condition, if there is one, each as `condition` reads it. Answered is: objects, blocks, those of both that are
+/// named by a guess, objects of which the condition cannot be read, the numbers of names of blocks with objects; of
+/// each member its `Tally`; paths; members that keep objects apart, each its number, and of each value this, how many
+/// objects have it, and the numbers of the paths that lead to them, and to how many (see `Found`).
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_values(
     engine: &Engine,
@@ -459,9 +458,9 @@ pub unsafe extern "C" fn arenascope_traced_values(
     })
 }
 
-/// Of each block a byte, whether a condition holds for an object in it (see `matching`). Asked is: conditions, each with
-/// the names of blocks and its steps, as `arenascope_traced_values` has them. Answered is of each how many objects there
-/// are, for how many it holds, of how many it cannot be read, and how many that match are named by a guess.
+/// Of each block a byte, whether a condition holds for an object in it (see `matching`). Asked is: conditions, each
+/// with the names of blocks and its steps, as `arenascope_traced_values` has them. Answered is of each how many objects
+/// there are, for how many it holds, of how many it cannot be read, and how many that match are named by a guess.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_traced_matching(
     engine: &Engine,
@@ -533,8 +532,8 @@ pub unsafe extern "C" fn arenascope_reading_nature(open: &OpenReading, of: i32, 
     })
 }
 
-/// What an object holds: whether it has elements, how many; whether it has a text, where that begins, its letters, bytes of
-/// a letter (see `Contents`).
+/// What an object holds: whether it has elements, how many; whether it has a text, where that begins, its letters,
+/// bytes of a letter (see `Contents`).
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_reading_contents(
     open: &OpenReading,

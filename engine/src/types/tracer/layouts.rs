@@ -1,7 +1,7 @@
 //! Types flattened: what in an object of a type can lead to blocks, in order of offsets.
 //!
-//! Members of members and base classes stand at their offsets in the whole. A container that is found stops the descent,
-//! as it alone knows which of its words count. Alternatives of a union are kept apart.
+//! Members of members and base classes stand at their offsets in the whole. A container that is found stops the
+//! descent, as it alone knows which of its words count. Alternatives of a union are kept apart.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -313,9 +313,9 @@ impl TypeTable {
         self.make(Facts { target: Some(of), ..Facts::new(&name, Form::Pointer, self.word) }, None)
     }
 
-    /// A struct that debug information does not have, or not under a name that can be found: the node of a map. The same
-    /// number for the same name and size. `key`: where it has what its container finds it by, if no other element can
-    /// have the same.
+    /// A struct that debug information does not have, or not under a name that can be found: the node of a map. The
+    /// same number for the same name and size. `key`: where it has what its container finds it by, if no other element
+    /// can have the same.
     pub fn made_up(&self, name: &str, size: u64, fields: Vec<Field>, key: Option<Field>) -> Result<TypeId> {
         let made = self.make(Facts { fields, ..Facts::new(name, Form::Struct, size) }, None)?;
         if let Some(key) = key {
@@ -329,8 +329,9 @@ impl TypeTable {
         self.keys.borrow().get(&of).cloned()
     }
 
-    /// A struct of C whose last member is text, as it is where it was allocated for a shorter one: `malloc(offsetof(struct
-    /// entry, name) + length + 1)`. It ends with characters, and has no size of its own beyond what lies before these.
+    /// A struct of C whose last member is text, as it is where it was allocated for a shorter one:
+    /// `malloc(offsetof(struct entry, name) + length + 1)`. It ends with characters, and has no size of its own beyond
+    /// what lies before these.
     pub fn shortened(&self, of: TypeId) -> Result<Option<TypeId>> {
         if let Some(known) = self.shortened.borrow().get(&of) {
             return Ok(*known);
@@ -353,7 +354,8 @@ impl TypeTable {
         Ok(found)
     }
 
-    /// The smaller structs of C that begin with the same members, two or more, by which pointers lead on; with their sizes.
+    /// The smaller structs of C that begin with the same members, two or more, by which pointers lead on; with their
+    /// sizes.
     pub fn beginnings(&self, of: TypeId) -> Result<SizedTypes> {
         if let Some(known) = self.beginnings.borrow().get(&of) {
             return Ok(known.clone());

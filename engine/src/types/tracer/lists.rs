@@ -1,8 +1,8 @@
 //! Structs to which no pointer leads, but to a member further on (container_of): what intrusive lists and hash tables
 //! have in C.
 //!
-//! A list is decided as a whole: of the structs that have such a member at that place, the one that agrees with what all
-//! the blocks hold. From there each link leads from a struct to one of the same type.
+//! A list is decided as a whole: of the structs that have such a member at that place, the one that agrees with what
+//! all the blocks hold. From there each link leads from a struct to one of the same type.
 
 use std::collections::{HashMap, HashSet};
 

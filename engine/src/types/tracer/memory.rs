@@ -319,8 +319,8 @@ impl<'a> Memory<'a> {
         Ok(is_text && self.fits(block, offset + length as u64 + 1))
     }
 
-    /// Whether a block has a text of redis behind its header: it ends in a zero, and the block is as large as malloc makes
-    /// it for the text's room.
+    /// Whether a block has a text of redis behind its header: it ends in a zero, and the block is as large as malloc
+    /// makes it for the text's room.
     pub fn has_sds(&self, block: u32) -> bool {
         let start = self.start(block);
         SDS_HEADERS.iter().any(|past| {
@@ -416,8 +416,8 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// The live block that begins there, if malloc gives it for exactly this size. The chunk may be larger by as much as
-    /// malloc cannot split off.
+    /// The live block that begins there, if malloc gives it for exactly this size. The chunk may be larger by as much
+    /// as malloc cannot split off.
     #[inline]
     pub fn holds(&self, address: u64, size: u64) -> Option<u32> {
         self.at(address).filter(|block| self.fits_about(*block, size))

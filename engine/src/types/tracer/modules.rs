@@ -1,8 +1,8 @@
 //! What modules have besides types: functions' names by their files' symbols, classes of objects by their vtables.
 //!
 //! Of the Itanium C++ ABI: an object's first word points past two words, how far it lies from the object's own start (0
-//! for a whole object), and its type_info. That is an object itself, whose class is one of three of the ABI's; after its
-//! own vtable's address it has the mangled name.
+//! for a whole object), and its type_info. That is an object itself, whose class is one of three of the ABI's; after
+//! its own vtable's address it has the mangled name.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;

@@ -521,7 +521,8 @@ impl<'a> Objects<'a> {
         Ok(0)
     }
 
-    /// A pointer to a block that is too small for its type: right where the type ends with text, and the block with less.
+    /// A pointer to a block that is too small for its type: right where the type ends with text, and the block with
+    /// less.
     fn shortened(&mut self, pointer: &Pointer, target: TypeId, block: u32, found: &mut Vec<Claimed>) -> Result<u64> {
         let at = pointer.at;
         let Some(short) = self.types.shortened(target)? else {
@@ -551,8 +552,8 @@ impl<'a> Objects<'a> {
         Ok(0)
     }
 
-    /// Likewise of another struct, which begins as this one does: `struct header` that is a `struct message`. False where
-    /// it is none.
+    /// Likewise of another struct, which begins as this one does: `struct header` that is a `struct message`. False
+    /// where it is none.
     fn beginning(&mut self, pointer: &Pointer, target: TypeId, block: u32, found: &mut Vec<Claimed>) -> Result<bool> {
         let at = pointer.at;
         let chunk = self.memory.size(block);

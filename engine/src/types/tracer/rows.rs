@@ -92,8 +92,8 @@ pub struct Row {
     pub element: Rc<str>,
 }
 
-/// What holds most first. `matching`: a byte for each block, 1 if a condition holds of it; or none. `ways`: to blocks of
-/// the names that these have.
+/// What holds most first. `matching`: a byte for each block, 1 if a condition holds of it; or none. `ways`: to blocks
+/// of the names that these have.
 pub fn rows(known: &Known, matching: &[u8], ways: &Ways, control: &Control) -> Result<Vec<Row>> {
     let patterns = Patterns::new(known, control)?;
     let seen = Bits::new(known.named.name.len())?;
@@ -462,7 +462,8 @@ impl Matching<'_> {
         Ok(Matching { sums, of_name, paths: &ways.paths })
     }
 
-    /// Those to which a path leads, or one that begins with it; where none does to their kind, those below the patterns.
+    /// Those to which a path leads, or one that begins with it; where none does to their kind, those below the
+    /// patterns.
     fn at(&self, path: &str, below: &HashSet<u32>) -> (u64, u64) {
         let path = without_link(path);
         let leads = |each: &String| {
@@ -638,8 +639,8 @@ impl Rows<'_> {
         Ok(name.strip_suffix(" body").unwrap_or(name).into())
     }
 
-    /// How many buckets tables have, and their longest chain. The nodes are one chain, of which each bucket leads to the
-    /// node before its first one.
+    /// How many buckets tables have, and their longest chain. The nodes are one chain, of which each bucket leads to
+    /// the node before its first one.
     fn hashed(&self, tables: &[u32], elements: &[u32]) -> Result<(Option<u64>, Option<u64>)> {
         let (named, of) = (self.known.named, &self.patterns.of);
         let buckets: Vec<u32> = tables.iter().flat_map(|each| &self.blocks[each]).copied().collect();

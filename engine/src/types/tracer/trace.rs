@@ -1,8 +1,8 @@
 //! Follows the pointers of typed variables from block to block, the strongest claims first.
 //!
-//! A claim leads to none that is stronger than itself. So the first that is taken for a block is the strongest there is,
-//! and none has to be taken back, but where two equally strong ones contradict each other: then neither counts, and all
-//! is followed once more without that block. What keeps wrong names away:
+//! A claim leads to none that is stronger than itself. So the first that is taken for a block is the strongest there
+//! is, and none has to be taken back, but where two equally strong ones contradict each other: then neither counts, and
+//! all is followed once more without that block. What keeps wrong names away:
 //!
 //! - A pointer leads to a block's start, and the chunk is what malloc gives for just that size.
 //! - A `T *` to a larger block is no array of T: C structs begin with the struct they extend. Elements beyond the first
@@ -298,8 +298,8 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Blocks that have no type, and into which pointers to a member lead; whether any got one. Those to which one holder
-    /// leads are decided together: a list's, a hash table's.
+    /// Blocks that have no type, and into which pointers to a member lead; whether any got one. Those to which one
+    /// holder leads are decided together: a list's, a hash table's.
     fn name_by_members(&mut self) -> Result<bool> {
         let asked = self.objects.take_interior();
         // to ask for all structs takes long, of C++ above all, where containers have the links
@@ -734,8 +734,8 @@ impl<'a> Tracer<'a> {
         is_sure && name.is_some_and(|name| matches!(name.form, NameForm::Object | NameForm::Array))
     }
 
-    /// How many blocks each line of the rules says something wrong of. Where a list begins is a member, too, but of none
-    /// of the objects that are in it: what is sure to be something else is no contradiction.
+    /// How many blocks each line of the rules says something wrong of. Where a list begins is a member, too, but of
+    /// none of the objects that are in it: what is sure to be something else is no contradiction.
     pub fn contradicted(&self) -> Result<Vec<u64>> {
         let mut counts = filled(self.objects.against.len(), 0)?;
         for (count, (blocks, is_inside)) in

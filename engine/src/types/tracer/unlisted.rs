@@ -1,9 +1,9 @@
-//! Objects that are still there and no longer listed: along one path many of a type are reached, along another few, and a
-//! member of theirs says the same.
+//! Objects that are still there and no longer listed: along one path many of a type are reached, along another few, and
+//! a member of theirs says the same.
 //!
-//! That a list has some objects of a type and another has all of them is no fault: an index may well be of some. It counts
-//! only where the program itself says that something has happened to them: a member ("closed", "hashed") has one value in
-//! all that both have, and another one in all the others.
+//! That a list has some objects of a type and another has all of them is no fault: an index may well be of some. It
+//! counts only where the program itself says that something has happened to them: a member ("closed", "hashed") has one
+//! value in all that both have, and another one in all the others.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -71,7 +71,8 @@ pub(super) struct Edge {
     from: u32,
 }
 
-/// Pointers from blocks that are reached in one way, or from structs of one type, by one member, to objects of one type.
+/// Pointers from blocks that are reached in one way, or from structs of one type, by one member, to objects of one
+/// type.
 pub(super) struct Class {
     pattern: u32,
     step: Rc<str>,

@@ -190,8 +190,8 @@ impl Default for Steps {
 }
 
 const NO_STEP: u32 = 0;
-/// In place of a container's number: its elements, and their keys; from there downwards arrays that lie in an object, and
-/// those that the program counts. A container's is another one in each type.
+/// In place of a container's number: its elements, and their keys; from there downwards arrays that lie in an object,
+/// and those that the program counts. A container's is another one in each type.
 const ELEMENTS: u32 = u32::MAX;
 const KEYS: u32 = ELEMENTS - 1;
 const REPEATED: u32 = KEYS - 1;

@@ -543,8 +543,8 @@ fn own_text(own: &OfBody, memory: &Memory, address: u64, words: &Words<3>) -> Op
     Body::new(Some(block), start, count, room).filter(|_| is_ended(memory, start, count, own.size))
 }
 
-/// Of the old ABI: a pointer to its letters, before which lie length, capacity and how many more share them. The one that
-/// all empty strings share is no block.
+/// Of the old ABI: a pointer to its letters, before which lie length, capacity and how many more share them. The one
+/// that all empty strings share is no block.
 fn shared_text(own: &OfBody, memory: &Memory, address: u64, pointer: u64) -> Option<Body> {
     let letters = memory.word(address.wrapping_add(pointer)).filter(|letters| *letters != 0)?;
     let (start, mut head) = (letters.wrapping_sub(own.front), [0; 2]);

@@ -1,5 +1,5 @@
-//! Containers of Rust's standard library. Their elements' types are templates' arguments; the members' names differ from
-//! release to release, so that a pointer and a number are looked for by their form.
+//! Containers of Rust's standard library. Their elements' types are templates' arguments; the members' names differ
+//! from release to release, so that a pointer and a number are looked for by their form.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

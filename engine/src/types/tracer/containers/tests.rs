@@ -1,5 +1,5 @@
-//! Containers as the libraries make them, in heaps built in memory: what they claim, and that damaged ones end and claim
-//! nothing wrongly.
+//! Containers as the libraries make them, in heaps built in memory: what they claim, and that damaged ones end and
+//! claim nothing wrongly.
 
 use std::collections::HashSet;
 use std::rc::Rc;
