@@ -184,7 +184,9 @@ pub unsafe extern "C" fn arenascope_traced_names(traced: &Traced, to: &mut [Give
         answer.add((&traced.contradicted, &traced.named.enclosing))?;
         let types = &traced.layouts.types;
         let wholes = types.wholes();
-        answer.list(types.made_up_types().into_iter(), |answer, of| {
+        let met = types.met();
+        let made_up: Vec<TypeId> = met.iter().copied().filter(|of| *of < 0).collect();
+        answer.list(made_up.into_iter(), |answer, of| {
             answer.add((of, types.facts(of)?, types.key(of).as_slice(), wholes.get(&of)))
         })?;
         answer.add(types.met())

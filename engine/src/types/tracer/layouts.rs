@@ -296,11 +296,6 @@ impl TypeTable {
         self.met.borrow().clone()
     }
 
-    /// Those that containers made up.
-    pub fn made_up_types(&self) -> Vec<TypeId> {
-        self.met.borrow().iter().copied().filter(|of| *of < 0).collect()
-    }
-
     pub fn by_name(&self, name: &str) -> Result<Option<TypeId>> {
         self.source.by_name(name)
     }

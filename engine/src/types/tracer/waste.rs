@@ -388,7 +388,8 @@ impl Visit<'_> {
         for (each, number) in arrays.iter().zip(0..) {
             if let Some(room) = each.room(self.known.memory, place) {
                 let step = self.steps.behind(at.step, layout.of, COUNTED - number, &each.step)?;
-                let name = self.array_name(&room);
+                let block = self.known.memory.at(room.start);
+                let name = self.known.text(block.map_or(NONE, |block| self.known.name(block as usize)));
                 self.note(&room, At { step, ..at }, &name)?;
             }
         }
@@ -408,11 +409,6 @@ impl Visit<'_> {
             }
         }
         Ok(())
-    }
-
-    /// What the block is called.
-    fn array_name(&self, room: &Room) -> Rc<str> {
-        self.known.text(self.known.memory.at(room.start).map_or(NONE, |block| self.known.name(block as usize)))
     }
 
     fn container(&mut self, each: &Embedded, place: u64, at: At, deep: u32) -> Result<()> {

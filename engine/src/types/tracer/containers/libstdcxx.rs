@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::forms::*;
 use super::libcxx;
 use crate::bits::Bits;
-use crate::failure::{copied, filled, with_room, Result};
+use crate::failure::{copied, filled, push, with_room, Result};
 use crate::types::facts::{Argument, Facts, Field, Form, TypeId};
 use crate::types::spelling::{parts_of, spelled};
 use crate::types::tracer::claims::{Claim, Strength, Take};
@@ -263,16 +263,14 @@ impl Sharing for CountedBase {
 
 /// The classes of that template whose method the function is that begins there.
 fn classes_at(types: &TypeTable, code: u64, template: &str) -> Result<Vec<TypeId>> {
-    let mut found = types.source().classes_at(code)?;
-    let mut failed = None;
-    found.retain(|each| match types.facts(*each) {
-        Ok(facts) => facts.name.strip_prefix(template).is_some_and(|rest| rest.starts_with('<')),
-        Err(failure) => {
-            failed = Some(failure);
-            false
+    let mut found = Vec::new();
+    for class in types.source().classes_at(code)? {
+        let facts = types.facts(class)?;
+        if facts.name.strip_prefix(template).is_some_and(|rest| rest.starts_with('<')) {
+            push(&mut found, class)?;
         }
-    });
-    failed.map_or(Ok(found), Err)
+    }
+    Ok(found)
 }
 
 fn shared_ptr(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
@@ -973,7 +971,8 @@ impl Held {
         let facts = types.facts(of)?;
         let is_copied = || -> Result<bool> {
             Ok(facts.size <= FUNCTOR * types.word()
-                && first_within(types, of, &|facts| facts.polymorphic || is_of_library(facts), &|_| true)?.is_none())
+                && first_within(types, of, &|facts| facts.polymorphic || facts.name.starts_with("std::"), &|_| true)?
+                    .is_none())
         };
         Ok(Held {
             of,
@@ -989,10 +988,6 @@ impl Held {
         let name = if self.has_name { "" } else { &*managed.name };
         Claim { name, ..Claim::new(address, self.of, Strength::Container) }
     }
-}
-
-fn is_of_library(facts: &Facts) -> bool {
-    facts.name.starts_with("std::")
 }
 
 fn begins_with_pointer(types: &TypeTable, of: TypeId, deep: u32, left: &mut u32) -> Result<bool> {

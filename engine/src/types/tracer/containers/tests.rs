@@ -9,7 +9,6 @@ use crate::types::facts::{Argument, Facts, Field, Form, TypeId};
 use crate::types::tracer::claims::Claim;
 use crate::types::tracer::layouts::{Layouts, TypeTable};
 use crate::types::tracer::memory::tests::{Heap, DATA, WORD};
-use crate::types::tracer::memory::Memory;
 use crate::types::tracer::reading::{contents, nature, Contents, Nature};
 use crate::types::tracer::tests::Declared;
 
@@ -90,10 +89,6 @@ impl Program {
         self.heap.put(DATA, words);
     }
 
-    fn at_words<R>(&self, look: impl FnOnce(&Memory) -> R) -> R {
-        self.heap.look(look)
-    }
-
     fn layouts(&self) -> Layouts {
         let types = Rc::new(TypeTable::new(Rc::new(self.types.clone()), WORD));
         Layouts::new(types, LIBRARIES, HashSet::new())
@@ -157,7 +152,7 @@ impl Program {
             places.extend((0..(size / WORD).min(6)).map(|at| start + at * WORD));
         }
         for place in places {
-            let word = self.at_words(|memory| memory.word(place)).unwrap();
+            let word = self.heap.look(|memory| memory.word(place)).unwrap();
             let mut others = vec![0, 1, word ^ 1, word ^ 1 << 40, word.wrapping_add(8), word.wrapping_mul(2), place];
             others.extend([1 << 63, u64::MAX]);
             others.extend(starts.iter().take(2));
