@@ -486,6 +486,11 @@ pub mod tests {
             self.malloc_larger(size, 0)
         }
 
+        /// Where each block begins, and how many bytes it has.
+        pub fn blocks(&self) -> Vec<(u64, u64)> {
+            self.starts.iter().zip(&self.ends).map(|(start, end)| (*start, end - start)).collect()
+        }
+
         pub fn put(&mut self, address: u64, words: &[u64]) {
             for (number, word) in words.iter().enumerate() {
                 self.put_bytes(address + number as u64 * WORD, &word.to_le_bytes());

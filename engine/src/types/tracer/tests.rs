@@ -107,17 +107,17 @@ impl TypeSource for Declared {
 }
 
 /// A heap, variables, and types.
-struct Program {
-    types: Declared,
-    heap: Heap,
+pub(super) struct Program {
+    pub types: Declared,
+    pub heap: Heap,
     starts: Vec<Start>,
     end: u64,
     libraries: &'static [Library],
     rules: Vec<(RuleRow, &'static str)>,
     conditions: Vec<ConditionRow>,
-    char: TypeId,
-    int: TypeId,
-    long: TypeId,
+    pub char: TypeId,
+    pub int: TypeId,
+    pub long: TypeId,
 }
 
 const MODULE: u64 = 0x7f00_0000_0000;
@@ -133,7 +133,7 @@ struct Found {
 }
 
 impl Program {
-    fn new() -> Program {
+    pub fn new() -> Program {
         let types = Declared::default();
         let char = types.number("char", Form::Character, 1);
         let int = types.number("int", Form::Integer, 4);
@@ -165,7 +165,7 @@ impl Program {
         self.end += words.len() as u64 * WORD;
     }
 
-    fn malloc(&mut self, size: u64, words: &[u64]) -> u64 {
+    pub fn malloc(&mut self, size: u64, words: &[u64]) -> u64 {
         let block = self.heap.malloc(size);
         self.heap.put(block, words);
         block

@@ -8,31 +8,15 @@ use super::LIBRARIES;
 use crate::types::facts::{Argument, Facts, Field, Form, TypeId};
 use crate::types::tracer::claims::Claim;
 use crate::types::tracer::layouts::{Layouts, TypeTable};
-use crate::types::tracer::memory::tests::{Heap, DATA, WORD};
+use crate::types::tracer::memory::tests::{DATA, WORD};
 use crate::types::tracer::reading::{contents, nature, Contents, Nature};
-use crate::types::tracer::tests::Declared;
-
-/// A heap, a container in a variable, and types.
-struct Program {
-    types: Declared,
-    heap: Heap,
-    blocks: Vec<(u64, u64)>,
-    char: TypeId,
-    int: TypeId,
-    long: TypeId,
-}
+use crate::types::tracer::tests::Program;
 
 /// What is claimed: where, the name or the type, how many elements, what lies before them, and which of all it is.
 type Claimed = (u64, String, Option<u64>, u64, Option<u64>);
 
+/// A container in a variable.
 impl Program {
-    fn new() -> Program {
-        let types = Declared::default();
-        let [char, int, long] = [("char", Form::Character, 1), ("int", Form::Integer, 4), ("long", Form::Integer, 8)]
-            .map(|(name, form, size)| types.number(name, form, size));
-        Program { types, heap: Heap::default(), blocks: Vec::new(), char, int, long }
-    }
-
     /// A class template with types as arguments.
     fn template(&self, name: &str, size: u64, fields: &[(&str, u64, TypeId)], arguments: &[TypeId]) -> TypeId {
         let made = self.types.structure(name, size, fields);
@@ -76,13 +60,6 @@ impl Program {
 
     fn to(&self, of: TypeId) -> TypeId {
         self.types.to(of)
-    }
-
-    fn malloc(&mut self, size: u64, words: &[u64]) -> u64 {
-        let block = self.heap.malloc(size);
-        self.heap.put(block, words);
-        self.blocks.push((block, size));
-        block
     }
 
     fn put(&mut self, words: &[u64]) {
@@ -146,16 +123,16 @@ impl Program {
         let (before, _) = self.claims(of);
         let layouts = self.layouts();
         let known: HashSet<(u64, String)> = before.into_iter().map(|(at, name, ..)| (at, name)).collect();
-        let starts: Vec<u64> = self.blocks.iter().map(|(start, _)| *start).collect();
+        let blocks = self.heap.blocks();
         let mut places: Vec<u64> = (0..size / WORD).map(|at| DATA + at * WORD).collect();
-        for (start, size) in self.blocks.iter().take(3) {
+        for (start, size) in blocks.iter().take(3) {
             places.extend((0..(size / WORD).min(6)).map(|at| start + at * WORD));
         }
         for place in places {
             let word = self.heap.look(|memory| memory.word(place)).unwrap();
             let mut others = vec![0, 1, word ^ 1, word ^ 1 << 40, word.wrapping_add(8), word.wrapping_mul(2), place];
             others.extend([1 << 63, u64::MAX]);
-            others.extend(starts.iter().take(2));
+            others.extend(blocks.iter().map(|(start, _)| start).take(2));
             for other in others {
                 self.heap.put(place, &[other]);
                 for (at, name, elements, ..) in self.ask(&layouts, of).map(|(found, _)| found).unwrap_or_default() {
