@@ -113,10 +113,22 @@ impl Traced {
         control: &Control,
         look: impl FnOnce(&Known, &mut Objects) -> Result<R>,
     ) -> Result<R> {
+        self.with_tracer(engine, program, self.rules.clone(), control, |memory, tracer| {
+            look(&self.known(memory)?, &mut tracer.objects)
+        })
+    }
+
+    fn with_tracer<R>(
+        &self,
+        engine: &Engine,
+        program: &Program,
+        rules: Rc<Rules>,
+        control: &Control,
+        look: impl FnOnce(&Memory, &mut Tracer) -> Result<R>,
+    ) -> Result<R> {
         let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let (memory, rules) = (self.ground.memory(engine, &modules)?, self.rules.clone());
-        let mut tracer = Tracer::new(&memory, self.layouts.clone(), &self.ground.modules, rules, control)?;
-        look(&self.known(&memory)?, &mut tracer.objects)
+        let memory = self.ground.memory(engine, &modules)?;
+        look(&memory, &mut Tracer::new(&memory, self.layouts.clone(), &self.ground.modules, rules, control)?)
     }
 }
 
@@ -204,11 +216,7 @@ pub unsafe extern "C" fn arenascope_traced_fitting(
     starts: &Table,
     to: &mut Given,
 ) -> i32 {
-    gives(to, || {
-        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let (memory, control) = (traced.ground.memory(engine, &modules)?, Control::default());
-        let spans = &traced.ground.modules;
-        let mut tracer = Tracer::new(&memory, traced.layouts.clone(), spans, Rc::default(), &control)?;
+    let fitting = |_: &Memory, tracer: &mut Tracer| {
         let types: &[TypeId] = types.of();
         let mut found = with_room(2 * types.len())?;
         for of in types {
@@ -223,7 +231,8 @@ pub unsafe extern "C" fn arenascope_traced_fitting(
             found.extend([agreeing, proven]);
         }
         Ok(Given::of(found))
-    })
+    };
+    gives(to, || traced.with_tracer(engine, program, Rc::default(), &Control::default(), fitting))
 }
 
 /// By which step a block leads to another, "" where types do not tell: of each two of `pairs`, which are blocks'
@@ -237,17 +246,15 @@ pub unsafe extern "C" fn arenascope_traced_steps(
     to: &mut [Given; 2],
 ) -> i32 {
     answered(to, |answer| {
-        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let (memory, control) = (traced.ground.memory(engine, &modules)?, Control::default());
-        let spans = &traced.ground.modules;
-        let mut tracer = Tracer::new(&memory, traced.layouts.clone(), spans, Rc::default(), &control)?;
-        for pair in pairs.of::<u32>().chunks_exact(2) {
-            let Named { name, elements, .. } = &traced.named;
-            let told = name.get(pair[0] as usize).and_then(|name| traced.names.get(*name as usize));
-            let elements = elements.get(pair[0] as usize).copied().unwrap_or(0);
-            answer.add(tracer.step_between(told, elements, pair[0], pair[1])?)?;
-        }
-        Ok(())
+        traced.with_tracer(engine, program, Rc::default(), &Control::default(), |_, tracer| {
+            for pair in pairs.of::<u32>().chunks_exact(2) {
+                let Named { name, elements, .. } = &traced.named;
+                let told = name.get(pair[0] as usize).and_then(|name| traced.names.get(*name as usize));
+                let elements = elements.get(pair[0] as usize).copied().unwrap_or(0);
+                answer.add(tracer.step_between(told, elements, pair[0], pair[1])?)?;
+            }
+            Ok(())
+        })
     })
 }
 
@@ -266,17 +273,14 @@ pub unsafe extern "C" fn arenascope_traced_rows(
 ) -> i32 {
     answered(to, |answer| {
         let matching = matching.of();
-        let found = if matching.is_empty() {
-            let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-            let memory = traced.ground.memory(engine, &modules)?;
-            rows(&traced.known(&memory)?, &[], &Ways::default(), control)?
-        } else {
-            traced.look(engine, program, control, |known, objects| {
-                let those = (0..known.named.name.len()).zip(matching).filter(|(_, is_match)| **is_match == 1);
-                let names = those.map(|(block, _)| known.name(block)).filter(|name| *name != NONE).collect();
-                rows(known, matching, &ways_to(known, objects, &names, control)?, control)
-            })?
-        };
+        let found = traced.look(engine, program, control, |known, objects| {
+            if matching.is_empty() {
+                return rows(known, &[], &Ways::default(), control);
+            }
+            let those = (0..known.named.name.len()).zip(matching).filter(|(_, is_match)| **is_match == 1);
+            let names = those.map(|(block, _)| known.name(block)).filter(|name| *name != NONE).collect();
+            rows(known, matching, &ways_to(known, objects, &names, control)?, control)
+        })?;
         answer.list(found.iter(), |answer, row| {
             answer.add((&row.path, &row.of, row.form))?;
             answer.list(row.links.iter(), Answer::add)?;
@@ -480,9 +484,7 @@ pub unsafe extern "C" fn arenascope_traced_matching(
             let condition = condition(asked)?.ok_or(Failure::BadInput)?;
             Ok(MatchingAsked { uses, condition })
         })?;
-        let modules = LoadedModules::new(&engine.image, &program.debug.modules);
-        let memory = traced.ground.memory(engine, &modules)?;
-        let (flags, sums) = matching(&traced.known(&memory)?, &every, control)?;
+        let (flags, sums) = traced.look(engine, program, control, |known, _| matching(known, &every, control))?;
         let mut numbers = with_room(4 * sums.len())?;
         for sum in sums {
             numbers.extend([sum.objects, sum.matching, sum.unknown, sum.guessed]);
