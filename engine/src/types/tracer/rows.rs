@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::claims::{Strength, PAIR};
-use super::layouts::{Layouts, Slot, TypeTable};
+use super::layouts::{FlatType, Layouts, Slot, TypeTable};
 use super::memory::Memory;
 use super::names::{BlockName, NameForm, ELEMENT, NOBODY, NONE};
 use super::trace::{Named, Start};
@@ -344,7 +344,23 @@ fn same_objects(names: &[BlockName]) -> Result<Vec<u32>> {
     Ok(same)
 }
 
+/// How blocks of one name are looked at.
+pub(super) struct Look {
+    pub layout: Rc<FlatType>,
+    /// Bytes in front of the first object.
+    pub front: u64,
+    pub is_array: bool,
+}
+
 impl Known<'_> {
+    /// None: blocks of that name are of no one type that may lead on.
+    pub(super) fn look(&self, name: u32) -> Result<Option<Look>> {
+        let BlockName { form, of, front, words, .. } = &self.names[name as usize];
+        let is_known = *words && matches!(form, NameForm::Object | NameForm::Array | NameForm::Tail);
+        let Some(of) = of.filter(|_| is_known) else { return Ok(None) };
+        Ok(Some(Look { layout: self.layouts.of(of)?, front: *front, is_array: *form == NameForm::Array }))
+    }
+
     fn types(&self) -> &TypeTable {
         &self.layouts.types
     }

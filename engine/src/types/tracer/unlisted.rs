@@ -10,7 +10,6 @@ use std::rc::Rc;
 
 use super::claims::Strength;
 use super::counted::words;
-use super::layouts::FlatType;
 use super::memory::Memory;
 use super::names::{At, Claimed, NameForm, Proof, NONE};
 use super::objects::Objects;
@@ -80,13 +79,6 @@ pub(super) struct Class {
     is_link: bool,
     /// Of an array in a variable: so many pointers it has room for.
     places: Option<u64>,
-}
-
-/// What blocks of a name are looked at by.
-struct Look {
-    layout: Rc<FlatType>,
-    front: u64,
-    is_array: bool,
 }
 
 struct Classes<'a> {
@@ -231,7 +223,7 @@ fn gather(classes: &mut Classes, objects: &mut Objects, control: &Control) -> Re
             class.places = array.map(|array| array.count);
         }
     }
-    let mut looks: Vec<Option<Option<Rc<Look>>>> = filled(known.names.len(), None)?;
+    let mut looks = filled(known.names.len(), None)?;
     let mut pace = Pace::new(control);
     for block in 0..known.named.name.len() {
         pace.step()?;
@@ -240,11 +232,7 @@ fn gather(classes: &mut Classes, objects: &mut Objects, control: &Control) -> Re
             continue;
         }
         let look = kept_at(&mut looks, name as usize, || {
-            let own = &known.names[name as usize];
-            let is_known = matches!(own.form, NameForm::Object | NameForm::Array | NameForm::Tail);
-            let Some(of) = own.of.filter(|_| own.words && is_known) else { return Ok(None) };
-            let (layout, front, is_array) = (known.layouts.of(of)?, own.front, own.form == NameForm::Array);
-            Ok(layout.leads_on().then(|| Rc::new(Look { layout, front, is_array })))
+            Ok(known.look(name)?.filter(|look| look.layout.leads_on()).map(Rc::new))
         })?;
         let Some(look) = look else { continue };
         let place = known.memory.start(block as u32).wrapping_add(look.front);

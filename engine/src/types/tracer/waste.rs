@@ -15,7 +15,7 @@ use super::duplicates::{copies, is_captured, Copies, Same};
 use super::layouts::{Embedded, FlatType};
 use super::names::{NameForm, NONE};
 use super::objects::Objects;
-use super::rows::{Known, Patterns};
+use super::rows::{Known, Look, Patterns};
 use super::unlisted::{keep, unlisted, Unlisted};
 use crate::bits::Bits;
 use crate::failure::{filled, insert, kept_at, push, Control, Pace, Result};
@@ -168,14 +168,6 @@ fn in_common(one: &str, other: &str) -> usize {
     one[..begin].rfind(['.', '[']).unwrap_or(0)
 }
 
-/// Of blocks of one name.
-struct Look {
-    layout: Rc<FlatType>,
-    front: u64,
-    is_array: bool,
-    is_node_of_set: bool,
-}
-
 /// Texts of steps within blocks, by numbers; 0 is "".
 struct Steps {
     all: Vec<Rc<str>>,
@@ -306,7 +298,7 @@ impl Visit<'_> {
             let at = At { holder: -1 - number as i32, pattern, step: NO_STEP, in_set: None };
             self.object(&layout, place, at, 0)?;
         }
-        let mut looks: Vec<Option<Option<Rc<Look>>>> = filled(self.known.names.len(), None)?;
+        let mut looks = filled(self.known.names.len(), None)?;
         let mut pace = Pace::new(control);
         for block in 0..self.known.named.name.len() {
             pace.step()?;
@@ -321,16 +313,13 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// None: blocks of that name have no containers.
-    fn look(&mut self, name: u32) -> Result<Option<Rc<Look>>> {
-        let name = &self.known.names[name as usize];
-        let is_known = matches!(name.form, NameForm::Object | NameForm::Array | NameForm::Tail);
-        let Some(of) = name.of.filter(|_| name.words && is_known) else { return Ok(None) };
-        let layout = self.known.layouts.of(of)?;
-        let (front, is_array) = (name.front, name.form == NameForm::Array);
-        let template = name.text.split('<').next().and_then(|template| template.strip_prefix("std::"));
-        let is_node_of_set = template.is_some_and(|template| template.ends_with("set")) && name.text.ends_with(NODE);
-        Ok(self.has_any(&layout)?.then(|| Rc::new(Look { layout, front, is_array, is_node_of_set })))
+    /// None: blocks of that name have no containers. And whether these are nodes of a set.
+    fn look(&mut self, name: u32) -> Result<Option<Rc<(Look, bool)>>> {
+        let Some(look) = self.known.look(name)? else { return Ok(None) };
+        let text = &self.known.names[name as usize].text;
+        let template = text.split('<').next().and_then(|template| template.strip_prefix("std::"));
+        let is_node_of_set = template.is_some_and(|template| template.ends_with("set")) && text.ends_with(NODE);
+        Ok(self.has_any(&look.layout)?.then(|| Rc::new((look, is_node_of_set))))
     }
 
     /// Whether objects of that type have containers in them, arrays that the program counts, or counts of owners.
@@ -358,7 +347,7 @@ impl Visit<'_> {
         Ok(found)
     }
 
-    fn block(&mut self, block: usize, look: &Look, pace: &mut Pace) -> Result<()> {
+    fn block(&mut self, block: usize, (look, is_node_of_set): &(Look, bool), pace: &mut Pace) -> Result<()> {
         let (holder, pattern) = (block as i32, self.patterns.of[block]);
         let place = self.known.memory.start(block as u32).wrapping_add(look.front);
         if let Some(counts) = look.layout.counts.filter(|_| !look.is_array && look.front == 0) {
@@ -367,7 +356,7 @@ impl Visit<'_> {
                 return Ok(());
             }
         }
-        let in_set = Some(self.known.memory.size(block as u32)).filter(|_| look.is_node_of_set);
+        let in_set = Some(self.known.memory.size(block as u32)).filter(|_| *is_node_of_set);
         let at = At { holder, pattern, step: NO_STEP, in_set };
         if !look.is_array {
             return self.object(&look.layout, place, at, 0);
