@@ -1,4 +1,4 @@
-//! The C interface of CPython's objects: questions and answers as debug information's are.
+//! The C interface of CPython's objects: questions and answers are as in messages.rs.
 
 use super::cycles::garbage;
 use super::objects::Step;

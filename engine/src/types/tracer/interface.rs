@@ -1,4 +1,4 @@
-//! The C interface of the tracer: questions and answers as debug information's are, tables of blocks' names.
+//! The C interface of the tracer: questions and answers as in messages.rs, tables of blocks' names.
 
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;

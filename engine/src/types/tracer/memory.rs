@@ -379,24 +379,7 @@ impl<'a> Memory<'a> {
 
     /// The bytes from an address on up to a 0, `longest` at most; None where no 0 ends what can be read.
     pub fn text(&self, address: u64, longest: usize) -> Result<Option<Vec<u8>>> {
-        const PIECE: usize = 256;
-        let (mut text, mut piece) = (Vec::new(), [0; PIECE]);
-        while text.len() < longest {
-            let Some(at) = address.checked_add(text.len() as u64) else { return Ok(None) };
-            let mut size = PIECE - at as usize % PIECE;
-            // nothing says what follows
-            while size > 0 && !self.read(at, &mut piece[..size]) {
-                size /= 2;
-            }
-            let piece = &piece[..size];
-            let end = piece.iter().position(|byte| *byte == 0);
-            text.try_reserve(size)?;
-            text.extend_from_slice(&piece[..end.unwrap_or(size)]);
-            if end.is_some() || size == 0 {
-                return Ok(Some(text).filter(|_| end.is_some()));
-            }
-        }
-        Ok(Some(text))
+        text(address, longest, |at, to| self.read(at, to))
     }
 
     /// An unsigned number of 1 to 8 bytes.
@@ -441,6 +424,29 @@ impl<'a> Memory<'a> {
     pub fn class_of(&self, table: u64) -> Option<Rc<str>> {
         self.vtable(table).filter(|told| told.top == 0).map(|told| told.name)
     }
+}
+
+/// The bytes from an address on, as they are read, up to a 0, about `longest` at most; None where no 0 ends what can be
+/// read.
+pub fn text(address: u64, longest: usize, read: impl Fn(u64, &mut [u8]) -> bool) -> Result<Option<Vec<u8>>> {
+    const PIECE: usize = 256;
+    let (mut text, mut piece) = (Vec::new(), [0; PIECE]);
+    while text.len() < longest {
+        let Some(at) = address.checked_add(text.len() as u64) else { return Ok(None) };
+        let mut size = PIECE - at as usize % PIECE;
+        // nothing says what follows
+        while size > 0 && !read(at, &mut piece[..size]) {
+            size /= 2;
+        }
+        let piece = &piece[..size];
+        let end = piece.iter().position(|byte| *byte == 0);
+        text.try_reserve(size)?;
+        text.extend_from_slice(&piece[..end.unwrap_or(size)]);
+        if end.is_some() || size == 0 {
+            return Ok(Some(text).filter(|_| end.is_some()));
+        }
+    }
+    Ok(Some(text))
 }
 
 #[cfg(test)]

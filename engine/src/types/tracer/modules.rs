@@ -8,7 +8,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::memory::{Modules, VtableClass};
+use super::memory::{text, Modules, VtableClass};
 use crate::image::Image;
 use crate::types::dwarf::elf_file::Binary;
 use crate::types::dwarf::units::Module;
@@ -24,7 +24,6 @@ const TYPE_INFOS: [&[u8]; 3] = [
 const VTABLE: &str = "vtable for ";
 const TYPE_NAME: &str = "typeinfo name for ";
 const LONGEST_NAME: usize = 4096;
-const PIECE: usize = 256;
 
 /// The modules of one image.
 pub struct LoadedModules<'a> {
@@ -80,30 +79,9 @@ impl<'a> LoadedModules<'a> {
         Some(words)
     }
 
-    /// Up to its 0; None where there is none.
     fn string(&self, address: u64) -> Option<Vec<u8>> {
-        let mut text = Vec::new();
-        while text.len() < LONGEST_NAME {
-            let at = address.checked_add(text.len() as u64)?;
-            let mut piece = [0; PIECE];
-            // nothing says what follows
-            let mut size = PIECE - at as usize % PIECE;
-            while size > 1 && !self.read(at, &mut piece[..size]) {
-                size /= 2;
-            }
-            if size <= 1 && !self.read(at, &mut piece[..1]) {
-                return None;
-            }
-            let piece = &piece[..size];
-            match piece.iter().position(|byte| *byte == 0) {
-                Some(end) => {
-                    text.extend_from_slice(&piece[..end]);
-                    return Some(text);
-                }
-                None => text.extend_from_slice(piece),
-            }
-        }
-        None
+        let found = text(address, LONGEST_NAME, |at, to| self.read(at, to)).ok().flatten();
+        found.filter(|name| name.len() < LONGEST_NAME)
     }
 
     fn by_type_info(&self, address: u64) -> Option<Rc<str>> {
