@@ -306,6 +306,16 @@ impl Image {
         }
     }
 
+    /// A number by its bytes, of which there are 16 at most.
+    pub fn wide(&self, bytes: &[u8]) -> u128 {
+        let add = |sum: u128, byte: &u8| sum << 8 | u128::from(*byte);
+        if self.is_little() {
+            bytes.iter().rev().fold(0, add)
+        } else {
+            bytes.iter().fold(0, add)
+        }
+    }
+
     /// Has the cursor hold a window around there, at least so many bytes from there on. After a long step it is no more
     /// than a page: what lies beside it may never have been touched.
     #[cold]

@@ -384,18 +384,17 @@ impl<'a> Memory<'a> {
 
     /// An unsigned number of 1 to 8 bytes.
     pub fn number(&self, address: u64, size: u64) -> Option<u64> {
-        let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-        let sum = |bytes: &[u8]| match self.is_little() {
-            true => bytes.iter().rev().fold(0, add),
-            false => bytes.iter().fold(0, add),
+        let number = |bytes: &[u8]| match size {
+            1 | 2 | 4 | 8 => self.image.number(bytes),
+            _ => self.image.wide(bytes) as u64,
         };
         if !(1..=8).contains(&size) {
             return None;
         }
-        self.with(address, size, sum).or_else(|| {
+        self.with(address, size, number).or_else(|| {
             let mut apart = [0; 8];
             let bytes = &mut apart[..size as usize];
-            self.bytes(address, bytes).then(|| sum(bytes))
+            self.bytes(address, bytes).then(|| number(bytes))
         })
     }
 

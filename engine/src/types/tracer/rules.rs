@@ -60,13 +60,9 @@ impl ConditionRow {
         if !memory.bytes(place.wrapping_add(first), buffer) {
             return false;
         }
-        let mut shift = self.offset % 8;
-        if memory.is_little() {
-            buffer.reverse();
-        } else {
-            shift = 8 * bytes - shift - self.size;
-        }
-        let number = buffer.iter().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte)) >> shift;
+        let within = self.offset % 8;
+        let shift = if memory.is_little() { within } else { 8 * bytes - within - self.size };
+        let number = memory.image().wide(buffer) >> shift;
         let number = self.extended(number as u64);
         let value = self.extended(self.value);
         match self.sign {

@@ -163,8 +163,7 @@ fn wide(known: &Known, at: u64, size: u64) -> Option<u128> {
     if !known.memory.bytes(at, bytes) {
         return None;
     }
-    let add = |sum: u128, byte: &u8| sum << 8 | u128::from(*byte);
-    Some(if known.memory.is_little() { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) })
+    Some(known.memory.image().wide(bytes))
 }
 
 fn signed(number: u128, bits: u64) -> i128 {
@@ -202,22 +201,13 @@ fn characters(known: &Known, start: u64, count: u64, letter: u64) -> Result<Opti
     if !memory.read(start, &mut bytes) {
         return Ok(None);
     }
-    let unit = |piece: &[u8]| {
-        let add = |sum: u32, byte: &u8| sum << 8 | u32::from(*byte);
-        if memory.is_little() {
-            piece.iter().rev().fold(0, add)
-        } else {
-            piece.iter().fold(0, add)
-        }
-    };
+    let unit = |piece: &[u8]| memory.image().number(piece);
     let text: String = match letter {
-        2 => char::decode_utf16(bytes.chunks_exact(2).map(|piece| unit(piece) as u16))
-            .map(|each| each.unwrap_or(char::REPLACEMENT_CHARACTER))
-            .collect(),
-        4 => bytes
-            .chunks_exact(4)
-            .map(|piece| char::from_u32(unit(piece)).unwrap_or(char::REPLACEMENT_CHARACTER))
-            .collect(),
+        2 => String::from_utf16_lossy(&bytes.chunks_exact(2).map(|piece| unit(piece) as u16).collect::<Vec<_>>()),
+        4 => {
+            let letters = bytes.chunks_exact(4).map(|piece| char::from_u32(unit(piece) as u32));
+            letters.map(|each| each.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+        }
         _ => return Ok(Some(bytes)),
     };
     Ok(Some(text.into_bytes()))
