@@ -3,13 +3,13 @@
 //!
 //! Each form is one of libstdc++'s, libc++'s or Rust's. A container says how large its body is, which must be what was
 //! asked of malloc for it: so close a fit is no coincidence where a container may lie. Elsewhere, in a block of which
-//! nothing is known, what it was before may have left a container's words: one that proves itself has as many nodes as it
-//! counts, that lead back to it, or text that ends where it says.
+//! nothing is known, what it was before may have left a container's words: one that proves itself has as many nodes as
+//! it counts, that lead back to it, or text that ends where it says.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::blocks::Blocks;
-use crate::failure::{filled, push, Control, Failure, Pace, Result};
+use crate::failure::{append, entry, filled, include, insert, push, Control, Failure, Pace, Result};
 use crate::image::{Image, Span};
 use crate::selection::is_plain;
 
@@ -417,8 +417,7 @@ impl Pass<'_> {
         while left > 0 {
             let now = left.min(step);
             let Some(some) = self.words(at, now)? else { return Ok(None) };
-            words.try_reserve(some.len())?;
-            words.extend(some);
+            append(&mut words, some)?;
             left -= now;
             match at.checked_add(now * self.word) {
                 Some(next) => at = next,
@@ -446,15 +445,6 @@ impl Pass<'_> {
         let mut bytes = [0u8; TEXT as usize];
         let bytes = &mut bytes[..length.min(TEXT) as usize];
         length >= SHORTEST && self.read(address, bytes) && bytes.iter().all(|byte| is_plain(*byte))
-    }
-
-    /// The 32 bits that come first in memory.
-    fn first_half(&self, word: u64) -> u64 {
-        if !self.ground.image.is_little() && self.word == 8 {
-            word >> 32
-        } else {
-            word & 0xFFFF_FFFF
-        }
     }
 
     fn is_code(&self, address: u64) -> bool {
@@ -591,17 +581,14 @@ impl Pass<'_> {
             for body in found {
                 let (body, is_body) = body;
                 let place = (area.bytes, body.offset);
-                likely_at.try_reserve(1)?;
-                *likely_at.entry(place).or_default() += 1;
+                *entry(&mut likely_at, place)? += 1;
                 if !is_body {
                     continue;
                 }
                 fruitful[kind] = true;
                 if body.proven {
-                    proven.try_reserve(1)?;
-                    proven_of.try_reserve(1)?;
-                    if proven.insert(area.start) {
-                        *proven_of.entry(area.bytes).or_default() += 1;
+                    if include(&mut proven, area.start)? {
+                        *entry(&mut proven_of, area.bytes)? += 1;
                     }
                     self.take(&holder, area.start, &body)?;
                     self.follow()?;
@@ -673,8 +660,7 @@ impl Pass<'_> {
         }
         let number = NAMES + self.found.names.len() as u64;
         push(&mut self.found.names, name)?;
-        self.names.try_reserve(1)?;
-        self.names.insert(name, number);
+        insert(&mut self.names, name, number)?;
         Ok(number)
     }
 
@@ -694,8 +680,7 @@ impl Pass<'_> {
         }
         let number = (self.ground.flags.len() + self.found.kinds.len()) as u32;
         push(&mut self.found.kinds, kind)?;
-        self.numbers.try_reserve(1)?;
-        self.numbers.insert(kind, number);
+        insert(&mut self.numbers, kind, number)?;
         Ok(number)
     }
 
@@ -865,7 +850,7 @@ impl Pass<'_> {
     /// The number alone is no evidence: a pointer into a heap of gigabytes has it, too.
     fn stdio(&self, words: &[u64], index: usize, usable: u64, found: &mut Containers) -> Result<()> {
         for at in index.saturating_sub(STREAM_WORDS)..index {
-            if self.first_half(words[at]) >> 16 != STREAM {
+            if self.ground.image.first_half(words[at]) >> 16 != STREAM {
                 continue;
             }
             let Some(&[.., start, end]) = words.get(at + 1..at + 1 + STREAM_WORDS) else { continue };
@@ -975,8 +960,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// libc++'s: the map, and where in it the blocks begin and end, and its own end; the first element's number, and how
-    /// many there are.
+    /// libc++'s: the map, and where in it the blocks begin and end, and its own end; the first element's number, and
+    /// how many there are.
     fn other_deque(&self, words: &[u64], index: usize, usable: u64, found: &mut Containers) -> Result<()> {
         let Some(&[table, first, end, limit, _, size]) = words.get(index..index + 6) else { return Ok(()) };
         if !(table <= first && first < end && end <= limit && size != 0 && fits(limit - table, usable)) {
@@ -998,7 +983,10 @@ impl Pass<'_> {
     /// libstdc++'s: buckets and how many, the first node, how many elements, the load factor.
     fn hash(&mut self, words: &[u64], index: usize, usable: u64, found: &mut Containers) -> Result<()> {
         let Some(&[buckets, size, first, count, load]) = words.get(index..index + 5) else { return Ok(()) };
-        if !fits(size.saturating_mul(self.word), usable) || self.first_half(load) != ONE || count > MOST_NODES {
+        if !fits(size.saturating_mul(self.word), usable)
+            || self.ground.image.first_half(load) != ONE
+            || count > MOST_NODES
+        {
             return Ok(());
         }
         if (first == 0) != (count == 0) {
@@ -1017,8 +1005,7 @@ impl Pass<'_> {
             if met.len() as u64 > self.in_vain {
                 return self.in_vain(before, met.len() as u64, found);
             }
-            met.try_reserve(1)?;
-            met.insert(node);
+            include(&mut met, node)?;
             push(found, (Body::of(HASHED, node, offset).inside(room).proven(true), true))?;
             node = following;
         }
@@ -1045,7 +1032,7 @@ impl Pass<'_> {
         // the root's parent is the header, in these very words
         let Some([_, up, _, _]) = self.some_words::<4>(root) else { return Ok(()) };
         let Some([colour, rest @ ..]) = self.some_words::<5>(up) else { return Ok(()) };
-        if rest != [root, first, last, count] || self.first_half(colour) != 0 {
+        if rest != [root, first, last, count] || self.ground.image.first_half(colour) != 0 {
             return Ok(());
         }
         let (before, offset) = (found.len(), self.offset(index));
@@ -1060,7 +1047,7 @@ impl Pass<'_> {
             let (Some(room), Some([colour, above, one, other])) = (room, own) else {
                 return self.in_vain(before, nodes, found);
             };
-            if above != parent || self.first_half(colour) > 1 {
+            if above != parent || self.ground.image.first_half(colour) > 1 {
                 return self.in_vain(before, nodes, found);
             }
             push(found, (Body::of(TREE, node, offset).inside(room).proven(true), true))?;
@@ -1183,8 +1170,7 @@ impl Pass<'_> {
         }
         let known = self.ground.managers.binary_search_by_key(&manager, |each| each.address);
         let Ok(at) = known else {
-            self.asked.try_reserve(1)?;
-            self.asked.insert(manager);
+            include(&mut self.asked, manager)?;
             return Ok(());
         };
         let named = match self.ground.managers[at].verdict {
@@ -1218,5 +1204,5 @@ fn repeats(bytes: &[u8], places: usize, control: u64, usable: u64) -> bool {
 
 /// Whether one of the words has the magic number of struct _IO_FILE in it.
 fn may_have_streams(words: &[u64], pass: &Pass) -> bool {
-    words.iter().any(|word| pass.first_half(*word) >> 16 == STREAM)
+    words.iter().any(|word| pass.ground.image.first_half(*word) >> 16 == STREAM)
 }

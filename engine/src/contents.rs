@@ -33,7 +33,8 @@ const LONGEST_ARRAY: u64 = 64 << 10;
 /// Blocks that one thread looks at together.
 const TOGETHER: usize = 1 << 14;
 
-/// Where the words of a tree's node are: of libstdc++ colour, parent, left, right; of libc++ left, right, parent, colour.
+/// Where the words of a tree's node are: of libstdc++ colour, parent, left, right; of libc++ left, right, parent,
+/// colour.
 struct TreeWords {
     parent: usize,
     left: usize,
@@ -54,7 +55,6 @@ pub struct Ground<'a> {
     pub high: u64,
     /// What can be written to, in order.
     pub data: &'a [Span],
-    pub little: bool,
 }
 
 /// Whether text can begin with it: 0 is the upper half of a wide letter.
@@ -177,17 +177,8 @@ impl<'a> Look<'a> {
         Some(words)
     }
 
-    /// The first four bytes of a word.
-    fn colour(&self, word: u64) -> u64 {
-        if self.ground.little || self.word == 4 {
-            word & 0xFFFF_FFFF
-        } else {
-            word >> 32
-        }
-    }
-
     fn first_byte(&self, word: u64) -> u64 {
-        if self.ground.little {
+        if self.ground.image.is_little() {
             word & 0xFF
         } else {
             word >> (8 * (self.word - 1))
@@ -254,7 +245,7 @@ impl<'a> Look<'a> {
     }
 
     fn may_be_node(&self, words: [u64; 4], tree: &TreeWords) -> bool {
-        !tree.has_colour || self.colour(words[0]) < 2
+        !tree.has_colour || self.ground.image.first_half(words[0]) < 2
     }
 
     /// What a block is a node of, by its first words.
@@ -263,7 +254,7 @@ impl<'a> Look<'a> {
         let fourth = words.get(3).copied();
         let may_be = |look: &Look, word: u64| word == 0 || look.inside(word);
         let of_tree = [first, second, third, fourth.unwrap_or(1)];
-        if self.colour(first) < 2
+        if self.ground.image.first_half(first) < 2
             && may_be(self, third)
             && may_be(self, of_tree[3])
             && self.back(second, 1..=3, own)
@@ -317,7 +308,7 @@ impl<'a> Look<'a> {
     }
 
     fn kind(&mut self, number: usize) -> u8 {
-        let Ground { image, blocks, little, .. } = *self.ground;
+        let Ground { image, blocks, .. } = *self.ground;
         let start = blocks.starts[number];
         let usable = blocks.ends[number] - start;
         let size = (usable as usize).min(LOOKED_AT);
@@ -338,7 +329,7 @@ impl<'a> Look<'a> {
         }
         let words = &words[..count];
         let first = words[0];
-        let least_text = if little && word == 8 { 256 } else { 1 };
+        let least_text = if image.is_little() && word == 8 { 256 } else { 1 };
         if first == 0 {
             if is_zero(data) {
                 return if usable as usize <= LOOKED_AT { ZEROS } else { BEGINS_WITH_ZEROS };
@@ -353,8 +344,9 @@ impl<'a> Look<'a> {
             return UNTOLD;
         }
         // most have none: neither a colour, nor a pointer in front
-        let may_link =
-            words[..3].iter().any(|word| self.inside(*word)) || (first == 0 && words[1] == 0) || self.colour(first) < 2;
+        let may_link = words[..3].iter().any(|word| self.inside(*word))
+            || (first == 0 && words[1] == 0)
+            || self.ground.image.first_half(first) < 2;
         if may_link {
             let node = self.node(start, words, usable);
             if node != UNTOLD {

@@ -1,6 +1,7 @@
 //! Encoded pointers: the second look, for blocks that nothing plain leads to. What takes a calculation that the program
 //! alone knows (XOR lists, references from a base of its own) is not found.
 
+use crate::bits::Bits;
 use crate::blocks::Blocks;
 use crate::failure::{filled, joined, push, Control, Failure, Result};
 use crate::image::{in_threads, Image, Span, Window};
@@ -60,22 +61,16 @@ struct Suspects<'a> {
     top: u64,
     low: u64,
     reach: u64,
-    /// The upper halves of all addresses that lead to suspects, where these have 16 bits and are few, and a bit for
-    /// each of all others.
+    /// The upper halves of all addresses that lead to suspects, where these have 16 bits.
     halves: Option<Halves>,
 }
 
 struct Halves {
     few: Vec<u16>,
-    all: Vec<u64>,
+    all: Bits,
 }
 
 impl Halves {
-    #[inline]
-    fn has(&self, half: u64) -> bool {
-        half < 1 << 16 && self.all[(half >> 6) as usize] >> (half & 63) & 1 == 1
-    }
-
     /// Whether any of 16 bits in these words, wherever they begin, may be one of them. The compiler makes few
     /// instructions of it.
     #[inline]
@@ -128,7 +123,7 @@ impl<'a> Suspects<'a> {
     }
 
     fn halves(&self, suspects: &[u32]) -> Result<Option<Halves>> {
-        let mut all = filled(1 << 10, 0u64)?;
+        let mut all = Bits::new(1 << 16)?;
         let mut few = Vec::new();
         for number in suspects {
             let number = *number as usize;
@@ -138,8 +133,7 @@ impl<'a> Suspects<'a> {
                 return Ok(None);
             }
             for half in first..=last {
-                if all[(half >> 6) as usize] >> (half & 63) & 1 == 0 {
-                    all[(half >> 6) as usize] |= 1 << (half & 63);
+                if all.add(half as usize) {
                     push(&mut few, half as u16)?;
                 }
             }
@@ -207,7 +201,7 @@ impl<'a> Suspects<'a> {
         for shift in 1..self.word {
             let value = (word >> (8 * shift) | next << (bits - 8 * shift as u32)) & self.top;
             if let Some(halves) = &self.halves {
-                if !halves.has(value >> 32) {
+                if !halves.all.has((value >> 32) as usize) {
                     continue;
                 }
             }

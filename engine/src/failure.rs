@@ -1,6 +1,8 @@
 //! Why a call ends early, and how it is told to.
 
-use std::collections::TryReserveError;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, TryReserveError};
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +22,8 @@ impl From<TryReserveError> for Failure {
     }
 }
 
-/// The caller's words: it reads `done` and sets `stop` while a call is running; `lost` are bytes that could not be read.
+/// The caller's words: it reads `done` and sets `stop` while a call is running; `lost` are bytes that could not be
+/// read.
 #[repr(C)]
 #[derive(Default)]
 pub struct Control {
@@ -99,6 +102,54 @@ pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
     }
     to.push(value);
     Ok(())
+}
+
+pub fn append<T>(to: &mut Vec<T>, mut more: Vec<T>) -> Result<()> {
+    to.try_reserve(more.len())?;
+    to.append(&mut more);
+    Ok(())
+}
+
+/// The value that the key had before.
+pub fn insert<K: Eq + Hash, V>(to: &mut HashMap<K, V>, key: K, value: V) -> Result<Option<V>> {
+    to.try_reserve(1)?;
+    Ok(to.insert(key, value))
+}
+
+/// The key's value; a default one is made where there is none.
+pub fn entry<K: Eq + Hash, V: Default>(of: &mut HashMap<K, V>, key: K) -> Result<&mut V> {
+    of.try_reserve(1)?;
+    Ok(of.entry(key).or_default())
+}
+
+/// What was found for the key before, or what is found now and kept.
+pub fn kept<K: Eq + Hash, V: Clone>(
+    known: &RefCell<HashMap<K, V>>,
+    key: K,
+    find: impl FnOnce() -> Result<V>,
+) -> Result<V> {
+    if let Some(known) = known.borrow().get(&key) {
+        return Ok(known.clone());
+    }
+    let found = find()?;
+    insert(&mut known.borrow_mut(), key, found.clone())?;
+    Ok(found)
+}
+
+/// The same by number.
+pub fn kept_at<V: Clone>(known: &mut [Option<V>], number: usize, find: impl FnOnce() -> Result<V>) -> Result<V> {
+    if let Some(known) = &known[number] {
+        return Ok(known.clone());
+    }
+    let found = find()?;
+    known[number] = Some(found.clone());
+    Ok(found)
+}
+
+/// False: it was there.
+pub fn include<T: Eq + Hash>(to: &mut HashSet<T>, value: T) -> Result<bool> {
+    to.try_reserve(1)?;
+    Ok(to.insert(value))
 }
 
 /// Whether a sum of these is one, whichever of them are added.

@@ -1,7 +1,7 @@
 //! Blocks that hang together: cycles folded into one, and what hangs on each that nothing else leads to.
 
 use crate::edges::{target, INSIDE};
-use crate::failure::{filled, push, with_room, Control, Pace, Result};
+use crate::failure::{append, filled, push, with_room, Control, Pace, Result};
 use crate::graph::Graph;
 
 const NONE: u32 = u32::MAX;
@@ -94,8 +94,8 @@ impl Among<'_> {
         Ok(first)
     }
 
-    /// The shortest way from a cycle's first node back to it: the blocks on it, the first one first. `before` learns from
-    /// where each node of the cycle was met.
+    /// The shortest way from a cycle's first node back to it: the blocks on it, the first one first. `before` learns
+    /// from where each node of the cycle was met.
     fn way_round(&self, head: u32, first: &[u32], before: &mut [u32], pace: &mut Pace) -> Result<Vec<u32>> {
         let mut met = Vec::new();
         push(&mut met, head)?;
@@ -160,8 +160,7 @@ pub fn groups(graph: &Graph, nodes: &[u32], starts_only: bool, control: &Control
         filled(if found.heads.iter().any(|head| is_cycle[*head as usize]) { graph.len() } else { 0 }, NONE)?;
     for head in found.heads.iter().filter(|head| is_cycle[**head as usize]) {
         let way = among.way_round(*head, &first, &mut before, &mut pace)?;
-        found.ways.try_reserve(way.len())?;
-        found.ways.extend(way);
+        append(&mut found.ways, way)?;
         push(&mut found.way_ends, found.ways.len() as u64)?;
     }
     let mut is_seen = filled(graph.len(), false)?;

@@ -178,8 +178,8 @@ pub fn below(graph: &Graph, parents: &[i32], sizes: &[u64], control: &Control) -
     Ok(sums)
 }
 
-/// Of each block its bytes and those of all below it (see `below`), down to the next block of its kind on each way, which
-/// has its own.
+/// Of each block its bytes and those of all below it (see `below`), down to the next block of its kind on each way,
+/// which has its own.
 pub fn costs(graph: &Graph, above: &[i32], kinds: &[i32], sizes: &[u64], control: &Control) -> Result<Vec<u64>> {
     const NONE: u32 = u32::MAX;
     let count = graph.len();

@@ -33,6 +33,11 @@ unsafe impl Send for Piece {}
 unsafe impl Sync for Piece {}
 
 impl Piece {
+    /// Of bytes in memory, which stay in place as long as an image has the piece.
+    pub fn of(address: u64, bytes: &[u8]) -> Piece {
+        Piece { address, bytes: bytes.len() as u64, data: bytes.as_ptr(), fd: -1, offset: 0 }
+    }
+
     fn end(&self) -> u64 {
         self.address + self.bytes
     }
@@ -103,6 +108,15 @@ pub struct Window<'a> {
 impl Image {
     pub fn new(word: u64, big_endian: bool) -> Image {
         Image { pieces: Vec::new(), word, swapped: big_endian != cfg!(target_endian = "big") }
+    }
+
+    /// Of a word the 32 bits that come first in memory.
+    pub fn first_half(&self, word: u64) -> u64 {
+        if self.is_little() || self.word == 4 {
+            word & 0xFFFF_FFFF
+        } else {
+            word >> 32
+        }
     }
 
     pub fn is_little(&self) -> bool {
@@ -289,6 +303,16 @@ impl Image {
                     u64::from_be_bytes(bytes)
                 }
             }
+        }
+    }
+
+    /// A number by its bytes, of which there are 16 at most.
+    pub fn wide(&self, bytes: &[u8]) -> u128 {
+        let add = |sum: u128, byte: &u8| sum << 8 | u128::from(*byte);
+        if self.is_little() {
+            bytes.iter().rev().fold(0, add)
+        } else {
+            bytes.iter().fold(0, add)
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::blocks::Blocks;
 use crate::edges::{pointers_of, target, Found, INSIDE};
-use crate::failure::{copied, push, with_room, Control, Failure, Result};
+use crate::failure::{append, copied, push, with_room, Control, Failure, Result};
 use crate::graph::Graph;
 use crate::image::{in_threads, Buffer, Cursor, Image, Span};
 
@@ -69,8 +69,7 @@ pub fn insides(
             }
             if leads_back(image, each.value, each.address, &mut cursor) {
                 let met = graph.mark(&[to as u32], marks, mark, true, &mut [], control)?;
-                todo.try_reserve(met.len())?;
-                todo.extend(met);
+                append(&mut todo, met)?;
             } else {
                 push(&mut rest, each)?;
             }

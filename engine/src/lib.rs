@@ -1,4 +1,5 @@
-//! What touches every block of a process image: bytes in, tables out. It knows no text for people, no releases of glibc.
+//! What touches every block of a process image: bytes in, tables out. It knows no text for people, no releases of
+//! glibc.
 //!
 //! The C interface: each call returns one of `CODES`; tables of the caller's are read during the call alone, except the
 //! bytes of pieces, which stay in place until the engine is closed; tables of the engine's are the caller's to let go.
@@ -7,6 +8,7 @@
 // the functions for C take raw pointers, which `Table` describes
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+pub mod bits;
 pub mod blocks;
 #[cfg(feature = "broken")]
 mod broken;
@@ -22,6 +24,7 @@ pub mod holders;
 pub mod image;
 pub mod interior_pointers;
 pub mod live;
+mod messages;
 pub mod ownership;
 pub mod pointer_strength;
 pub mod python;
@@ -146,6 +149,15 @@ fn guarded(work: impl FnOnce() -> Result<()>) -> i32 {
     }
 }
 
+/// The work of a function that gives something.
+#[cfg_attr(feature = "broken", track_caller)]
+fn gives<T>(to: &mut T, work: impl FnOnce() -> Result<T>) -> i32 {
+    guarded(|| {
+        *to = work()?;
+        Ok(())
+    })
+}
+
 #[no_mangle]
 pub extern "C" fn arenascope_interface() -> u32 {
     // a panic is the caller's to tell of: nothing is printed into a debugger
@@ -155,8 +167,8 @@ pub extern "C" fn arenascope_interface() -> u32 {
 
 /// `word`: bytes of a pointer, 4 or 8.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_open(word: u32, big_endian: u32, to: *mut *mut Engine) -> i32 {
-    guarded(|| {
+pub unsafe extern "C" fn arenascope_open(word: u32, big_endian: u32, to: &mut *mut Engine) -> i32 {
+    gives(to, || {
         if word != 4 && word != 8 {
             return Err(Failure::BadInput);
         }
@@ -166,8 +178,7 @@ pub unsafe extern "C" fn arenascope_open(word: u32, big_endian: u32, to: *mut *m
             stale: Stale::default(),
             swept: Vec::new(),
         };
-        *to = boxed(engine);
-        Ok(())
+        Ok(boxed(engine))
     })
 }
 
@@ -206,15 +217,13 @@ pub unsafe extern "C" fn arenascope_sweep(
     control: &Control,
     to: &mut [Given; 2],
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let rules = Chunks { least: u64::from(least), header: u64::from(header) };
         let listed = Listed { chunks: listed.of(), fast: fast.of() };
         let (swept, besides, stopped) =
             sweep::sweep(&engine.image, stretches.of::<Stretch>(), rules, &listed, threads as usize, control)?;
-        engine.swept.try_reserve(swept.len())?;
-        engine.swept.extend(swept);
-        *to = [Given::of(besides), Given::of(stopped)];
-        Ok(())
+        failure::append(&mut engine.swept, swept)?;
+        Ok([Given::of(besides), Given::of(stopped)])
     })
 }
 
@@ -230,11 +239,10 @@ pub unsafe extern "C" fn arenascope_follow(
     control: &Control,
     to: &mut [Given; 3],
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let found = live::follow(&engine.image, pid, lists.of(), layout, threads as usize, control)?;
         let Lists { followed, chunks, sizes } = found;
-        *to = [Given::of(followed), Given::of(chunks), Given::of(sizes)];
-        Ok(())
+        Ok([Given::of(followed), Given::of(chunks), Given::of(sizes)])
     })
 }
 
@@ -275,10 +283,7 @@ pub unsafe extern "C" fn arenascope_copy(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
-        *to = Given::of(live::copy(pid, memory, parts.of(), threads as usize, control)?);
-        Ok(())
-    })
+    gives(to, || live::copy(pid, memory, parts.of(), threads as usize, control).map(Given::of))
 }
 
 /// Makes the table of blocks of all sweeps and of `others`, rows of `Mapped`: see `Blocks::of_sweep`.
@@ -301,20 +306,16 @@ pub unsafe extern "C" fn arenascope_swept(
 /// The starts, ends and sizes of the live blocks, which stay until there are others.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_tables(engine: &Engine, to: &mut [Table; 3]) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let Blocks { starts, ends, sizes, .. } = &engine.blocks;
-        *to = [Table::from(starts), Table::from(ends), Table::from(sizes)];
-        Ok(())
+        Ok([Table::from(starts), Table::from(ends), Table::from(sizes)])
     })
 }
 
 /// The bytes of the image in `spans` of `Span`.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_bytes(engine: &Engine, spans: &Table, to: &mut u64) -> i32 {
-    guarded(|| {
-        *to = engine.image.bytes_in(spans.of::<Span>());
-        Ok(())
-    })
+    gives(to, || Ok(engine.image.bytes_in(spans.of::<Span>())))
 }
 
 /// The pointers to blocks in `spans`, as rows of `Found`.
@@ -326,10 +327,9 @@ pub unsafe extern "C" fn arenascope_pointers(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let spans = spans.of::<Span>();
-        *to = Given::of(edges::pointers(&engine.image, &engine.blocks, spans, threads as usize, control)?);
-        Ok(())
+        edges::pointers(&engine.image, &engine.blocks, spans, threads as usize, control).map(Given::of)
     })
 }
 
@@ -349,13 +349,12 @@ pub unsafe extern "C" fn arenascope_reach(
     control: &Control,
     to: &mut [Given; 2],
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let Engine { image, blocks, .. } = engine;
         let ground = pointer_strength::Ground { image, blocks, constants: constants.of(), fronts: fronts.of() };
         let (seeds, marks, threads) = (seeds.of(), marks.of_mut(), threads as usize);
         let reached = pointer_strength::reach(&ground, graph, seeds, marks, mark as u8, threads, control)?;
-        *to = [Given::of(reached.inside), Given::of(reached.alike)];
-        Ok(())
+        Ok([Given::of(reached.inside), Given::of(reached.alike)])
     })
 }
 
@@ -368,11 +367,10 @@ pub unsafe extern "C" fn arenascope_judge(
     judged: &Table,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let Engine { image, blocks, .. } = engine;
         let ground = pointer_strength::Ground { image, blocks, constants: constants.of(), fronts: fronts.of() };
-        *to = Given::of(pointer_strength::judge(&ground, judged.of())?);
-        Ok(())
+        pointer_strength::judge(&ground, judged.of()).map(Given::of)
     })
 }
 
@@ -402,7 +400,7 @@ pub unsafe extern "C" fn arenascope_declare(
 /// Why the word at an address is no pointer; `block` is -1 for a root's.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_why(engine: &Engine, address: u64, block: i64, odd: u32, to: &mut u32) -> i32 {
-    guarded(|| {
+    gives(to, || {
         if block >= engine.blocks.len() as i64 {
             return Err(Failure::BadInput);
         }
@@ -412,8 +410,7 @@ pub unsafe extern "C" fn arenascope_why(engine: &Engine, address: u64, block: i6
             return Err(Failure::BadInput);
         }
         let word = engine.image.word;
-        *to = u32::from(engine.stale.why(&engine.blocks, &mut cursor, address, block, word, odd as u8));
-        Ok(())
+        Ok(u32::from(engine.stale.why(&engine.blocks, &mut cursor, address, block, word, odd as u8)))
     })
 }
 
@@ -426,15 +423,14 @@ pub unsafe extern "C" fn arenascope_edges(
     odd: u32,
     threads: u32,
     control: &Control,
-    to: *mut *mut Graph,
+    to: &mut *mut Graph,
     stale_edges: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let Engine { image, blocks, stale, .. } = engine;
         let (graph, excluded) = edges::edges(image, blocks, stale, spans.of(), odd as u8, threads as usize, control)?;
         *stale_edges = Given::of(excluded);
-        *to = boxed(graph);
-        Ok(())
+        Ok(boxed(graph))
     })
 }
 
@@ -448,18 +444,10 @@ pub unsafe extern "C" fn arenascope_encoded(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let Engine { image, blocks, .. } = engine;
-        *to = Given::of(encoded_pointers::encoded(
-            image,
-            blocks,
-            blocks,
-            suspects.of(),
-            spans.of(),
-            threads as usize,
-            control,
-        )?);
-        Ok(())
+        encoded_pointers::encoded(image, blocks, blocks, suspects.of(), spans.of(), threads as usize, control)
+            .map(Given::of)
     })
 }
 
@@ -474,11 +462,10 @@ pub unsafe extern "C" fn arenascope_encoded_to(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let goal = Blocks::new(&[start], &[end], &[0])?;
         let Engine { image, blocks, .. } = engine;
-        *to = Given::of(encoded_pointers::encoded(image, blocks, &goal, &[0], spans.of(), threads as usize, control)?);
-        Ok(())
+        encoded_pointers::encoded(image, blocks, &goal, &[0], spans.of(), threads as usize, control).map(Given::of)
     })
 }
 
@@ -493,15 +480,14 @@ pub unsafe extern "C" fn arenascope_search(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let goal = Span { start, end };
-        *to = Given::of(edges::search(&engine.image, goal, spans.of(), threads as usize, control)?);
-        Ok(())
+        edges::search(&engine.image, goal, spans.of(), threads as usize, control).map(Given::of)
     })
 }
 
-/// See `resident_pages::pages`: what is in memory and what would leave it, of 64 bits, by owners. `join`: 0 where a page
-/// of two is nobody's, 1 for sets, 2 for a tree, of which `above` tells.
+/// See `resident_pages::pages`: what is in memory and what would leave it, of 64 bits, by owners. `join`: 0 where a
+/// page of two is nobody's, 1 for sets, 2 for a tree, of which `above` tells.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_pages(
     engine: &Engine,
@@ -516,7 +502,7 @@ pub unsafe extern "C" fn arenascope_pages(
     control: &Control,
     to: &mut [Given; 2],
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let join = match join {
             0 => Join::Nobody,
             1 => Join::Sets,
@@ -537,8 +523,7 @@ pub unsafe extern "C" fn arenascope_pages(
             &join,
             control,
         )?;
-        *to = [Given::of(found.resident), Given::of(found.returns)];
-        Ok(())
+        Ok([Given::of(found.resident), Given::of(found.returns)])
     })
 }
 
@@ -553,14 +538,13 @@ pub unsafe extern "C" fn arenascope_equal(values: &Table, bytes: u32, value: u64
         found.extend(values.iter().enumerate().filter(|(_, each)| **each == value).map(|(place, _)| place as u32));
         Ok(found)
     }
-    guarded(|| {
-        *to = Given::of(match bytes {
+    gives(to, || {
+        Ok(Given::of(match bytes {
             1 => places(values.of::<u8>(), value as u8)?,
             4 => places(values.of::<u32>(), value as u32)?,
             8 => places(values.of::<u64>(), value)?,
             _ => return Err(Failure::BadInput),
-        });
-        Ok(())
+        }))
     })
 }
 
@@ -574,7 +558,7 @@ pub unsafe extern "C" fn arenascope_chosen(
     by_sharing: &Table,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let (whose, sharing) = (whose.of::<i32>(), sharing.of::<u8>());
         let (by_owner, by_sharing) = (by_owner.of::<i32>(), by_sharing.of::<i32>());
         let mut chosen = failure::with_room(whose.len())?;
@@ -585,22 +569,20 @@ pub unsafe extern "C" fn arenascope_chosen(
             };
             chosen.push(*number.ok_or(Failure::BadInput)?);
         }
-        *to = Given::of(chosen);
-        Ok(())
+        Ok(Given::of(chosen))
     })
 }
 
 /// The sum of the values of 64 bits at some places, numbers of 32 bits.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_sum(values: &Table, places: &Table, to: &mut u64) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let values = values.of::<u64>();
         let mut sum = 0u64;
         for place in places.of::<u32>() {
             sum = sum.wrapping_add(*values.get(*place as usize).ok_or(Failure::BadInput)?);
         }
-        *to = sum;
-        Ok(())
+        Ok(sum)
     })
 }
 
@@ -617,12 +599,10 @@ pub unsafe extern "C" fn arenascope_contents(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let Engine { image, blocks, .. } = engine;
-        let little = image.is_little();
-        let ground = Ground { image, blocks, low, high, data: data.of(), little };
-        *to = Given::of(contents::contents(&ground, told.of(), threads as usize, control)?);
-        Ok(())
+        let ground = Ground { image, blocks, low, high, data: data.of() };
+        contents::contents(&ground, told.of(), threads as usize, control).map(Given::of)
     })
 }
 
@@ -682,16 +662,15 @@ pub unsafe extern "C" fn arenascope_beginning_with(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let Engine { image, blocks, .. } = engine;
-        *to = Given::of(contents::beginning_with(image, blocks, ranges.of(), threads as usize, control)?);
-        Ok(())
+        contents::beginning_with(image, blocks, ranges.of(), threads as usize, control).map(Given::of)
     })
 }
 
-/// An expression, `nodes` of `Node` with their sets in `ranges` of `Span`, of blocks or, where `places` has any, of these
-/// with `sizes` and `bases` (of 64 bits); of those alone that are `asked` (of 32 bits), if any is. Its values (of 64 bits), or the
-/// numbers of those where it is not 0 (of 32 bits).
+/// An expression, `nodes` of `Node` with their sets in `ranges` of `Span`, of blocks or, where `places` has any, of
+/// these with `sizes` and `bases` (of 64 bits); of those alone that are `asked` (of 32 bits), if any is. Its values (of
+/// 64 bits), or the numbers of those where it is not 0 (of 32 bits).
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_select(
     engine: &Engine,
@@ -706,7 +685,7 @@ pub unsafe extern "C" fn arenascope_select(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let expression = Expression::new(nodes.of(), ranges.of())?;
         let (places, sizes, bases) = (places.of::<u64>(), sizes.of::<u64>(), bases.of::<u64>());
         if places.len() != sizes.len() || places.len() != bases.len() {
@@ -714,12 +693,11 @@ pub unsafe extern "C" fn arenascope_select(
         }
         let rows = if places.is_empty() { Rows::Blocks(&engine.blocks) } else { Rows::Places(places, sizes, bases) };
         let (image, asked, threads) = (&engine.image, asked.of(), threads as usize);
-        *to = if values != 0 {
+        Ok(if values != 0 {
             Given::of(selection::column(image, &expression, &rows, asked, threads, control)?)
         } else {
             Given::of(selection::select(image, &expression, &rows, asked, threads, control)?)
-        };
-        Ok(())
+        })
     })
 }
 
@@ -732,14 +710,14 @@ pub unsafe extern "C" fn arenascope_grouped(
     control: &Control,
     to: &mut [Given; 3],
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let found = selection::grouped(numbers.of(), of.of(), control)?;
-        *to = [Given::of(found.numbers), Given::of(found.values), Given::of(found.ends)];
-        Ok(())
+        Ok([Given::of(found.numbers), Given::of(found.values), Given::of(found.ends)])
     })
 }
 
-/// See `selection::stretches`: `kinds` of 32 bits, `ranges` of two numbers of 32 bits; what `Stretches` has, in its order.
+/// See `selection::stretches`: `kinds` of 32 bits, `ranges` of two numbers of 32 bits; what `Stretches` has, in its
+/// order.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_stretches(
     engine: &Engine,
@@ -749,10 +727,9 @@ pub unsafe extern "C" fn arenascope_stretches(
     control: &Control,
     to: &mut [Given; 3],
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let found = selection::stretches(&engine.blocks, kinds.of(), ranges.of(), least, control)?;
-        *to = [Given::of(found.rows), Given::of(found.ends), Given::of(found.bytes)];
-        Ok(())
+        Ok([Given::of(found.rows), Given::of(found.ends), Given::of(found.bytes)])
     })
 }
 
@@ -776,11 +753,8 @@ pub unsafe extern "C" fn arenascope_free(given: &Given) {
 
 /// A graph that the caller made: offsets and edges of 32 bits.
 #[no_mangle]
-pub unsafe extern "C" fn arenascope_graph(offsets: &Table, edges: &Table, to: *mut *mut Graph) -> i32 {
-    guarded(|| {
-        *to = boxed(Graph::given(offsets.of(), edges.of())?);
-        Ok(())
-    })
+pub unsafe extern "C" fn arenascope_graph(offsets: &Table, edges: &Table, to: &mut *mut Graph) -> i32 {
+    gives(to, || Graph::given(offsets.of(), edges.of()).map(boxed))
 }
 
 #[no_mangle]
@@ -794,12 +768,9 @@ pub unsafe extern "C" fn arenascope_graph_with(
     graph: &Graph,
     further: &Table,
     control: &Control,
-    to: *mut *mut Graph,
+    to: &mut *mut Graph,
 ) -> i32 {
-    guarded(|| {
-        *to = boxed(graph.with(further.of::<Further>(), control)?);
-        Ok(())
-    })
+    gives(to, || graph.with(further.of::<Further>(), control).map(boxed))
 }
 
 /// Another graph, without `fewer` of `Further`.
@@ -808,12 +779,9 @@ pub unsafe extern "C" fn arenascope_graph_without(
     graph: &Graph,
     fewer: &Table,
     control: &Control,
-    to: *mut *mut Graph,
+    to: &mut *mut Graph,
 ) -> i32 {
-    guarded(|| {
-        *to = boxed(graph.without(fewer.of::<Further>(), control)?);
-        Ok(())
-    })
+    gives(to, || graph.without(fewer.of::<Further>(), control).map(boxed))
 }
 
 /// Changes the graph: see `Graph::deepen`.
@@ -828,12 +796,9 @@ pub unsafe extern "C" fn arenascope_graph_lasting(
     graph: &Graph,
     passing: &Table,
     control: &Control,
-    to: *mut *mut Graph,
+    to: &mut *mut Graph,
 ) -> i32 {
-    guarded(|| {
-        *to = boxed(graph.lasting(passing.of(), control)?);
-        Ok(())
-    })
+    gives(to, || graph.lasting(passing.of(), control).map(boxed))
 }
 
 /// See `Graph::mark`; `marks` and `parents` are the caller's and change. What was met, as
@@ -849,10 +814,9 @@ pub unsafe extern "C" fn arenascope_graph_mark(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let (marks, parents) = (marks.of_mut(), parents.of_mut());
-        *to = Given::of(graph.mark(first.of(), marks, mark as u8, starts_only != 0, parents, control)?);
-        Ok(())
+        graph.mark(first.of(), marks, mark as u8, starts_only != 0, parents, control).map(Given::of)
     })
 }
 
@@ -865,12 +829,11 @@ pub unsafe extern "C" fn arenascope_graph_groups(
     control: &Control,
     to: &mut [Given; 6],
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let found = groups::groups(graph, nodes.of(), starts_only != 0, control)?;
         let Groups { heads, leading, ends, others, way_ends, ways } = found;
         let (heads, leading, others) = (Given::of(heads), Given::of(leading), Given::of(others));
-        *to = [heads, leading, Given::of(ends), others, Given::of(way_ends), Given::of(ways)];
-        Ok(())
+        Ok([heads, leading, Given::of(ends), others, Given::of(way_ends), Given::of(ways)])
     })
 }
 
@@ -902,10 +865,7 @@ pub unsafe extern "C" fn arenascope_graph_below(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
-        *to = Given::of(holders::below(graph, parents.of(), sizes.of(), control)?);
-        Ok(())
-    })
+    gives(to, || holders::below(graph, parents.of(), sizes.of(), control).map(Given::of))
 }
 
 /// See `holders::costs`: `above` and `kinds` have 32 bits, the others 64.
@@ -918,10 +878,7 @@ pub unsafe extern "C" fn arenascope_graph_costs(
     control: &Control,
     to: &mut Given,
 ) -> i32 {
-    guarded(|| {
-        *to = Given::of(holders::costs(graph, above.of(), kinds.of(), sizes.of(), control)?);
-        Ok(())
-    })
+    gives(to, || holders::costs(graph, above.of(), kinds.of(), sizes.of(), control).map(Given::of))
 }
 
 /// See `dominators::dominators`: offsets of 64 bits, `held` of 32; nodes and those above them.
@@ -933,10 +890,9 @@ pub unsafe extern "C" fn arenascope_graph_dominators(
     control: &Control,
     to: &mut [Given; 2],
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let Dominators { nodes, above } = dominators::dominators(graph, offsets.of(), held.of(), control)?;
-        *to = [Given::of(nodes), Given::of(above)];
-        Ok(())
+        Ok([Given::of(nodes), Given::of(above)])
     })
 }
 
@@ -955,10 +911,10 @@ pub unsafe extern "C" fn arenascope_graph_ownership(
     control: &Control,
     to: &mut [Given; 8],
 ) -> i32 {
-    guarded(|| {
+    gives(to, || {
         let tree = Tree::new(graph, nodes.of(), above.of(), offsets.of(), held.of())?;
         let found = ownership::ownership(tree, sizes.of(), whose.of(), ties.of(), control)?;
-        *to = [
+        Ok([
             Given::of(found.whose),
             Given::of(found.above),
             Given::of(found.sharing),
@@ -967,16 +923,12 @@ pub unsafe extern "C" fn arenascope_graph_ownership(
             Given::of(found.others),
             Given::of(found.joints),
             Given::of(found.joint_owners),
-        ];
-        Ok(())
+        ])
     })
 }
 
 /// The graph's offsets and edges, which stay as long as it does.
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_graph_tables(graph: &Graph, to: &mut [Table; 2]) -> i32 {
-    guarded(|| {
-        *to = [Table::from(&graph.offsets), Table::from(&graph.edges)];
-        Ok(())
-    })
+    gives(to, || Ok([Table::from(&graph.offsets), Table::from(&graph.edges)]))
 }

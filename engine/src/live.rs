@@ -1,5 +1,5 @@
-//! A process that stands still: follows its lists of free chunks, or those of another image, and copies its memory. Each
-//! link of a list waits for memory, so that a thread follows many lists at a time.
+//! A process that stands still: follows its lists of free chunks, or those of another image, and copies its memory.
+//! Each link of a list waits for memory, so that a thread follows many lists at a time.
 
 use std::fs::File;
 use std::mem::ManuallyDrop;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::blocks::Blocks;
 use crate::container_bodies::fits;
 use crate::edges::target;
-use crate::failure::{push, Control, Failure, Pace, Result};
+use crate::failure::{append, push, Control, Failure, Pace, Result};
 use crate::graph::Graph;
 use crate::image::{Cursor, Image};
 use crate::interior_pointers::{insides, leads_back};
@@ -191,8 +191,8 @@ impl<'a> Strength<'a> {
         is_pool
     }
 
-    /// How many bytes were asked for stands in front, as in sqlite's blocks and some of MariaDB's; or how many these are
-    /// with what is in front, as in those that node gives zlib.
+    /// How many bytes were asked for stands in front, as in sqlite's blocks and some of MariaDB's; or how many these
+    /// are with what is in front, as in those that node gives zlib.
     fn has_size(&mut self, start: u64, usable: u64, past: u64) -> bool {
         let size = if past == 8 || past == 16 { self.word_at(start.saturating_add(past - 8)) } else { None };
         let whole = if past == 16 { self.word_at(start) } else { None };
@@ -263,9 +263,10 @@ impl<'a> Strength<'a> {
         repeats && first.contains(&EMPTY) && first.iter().all(|byte| *byte < DELETED || [EMPTY, DELETED].contains(byte))
     }
 
-    /// Whoever aligns by hand, or puts a header behind a buffer, keeps what free() wants: in front of the place (MariaDB's
-    /// LF_DYNARRAY), or as the header's first or second word (GCC's struct _cpp_buff). What is aligned to a line of the
-    /// processor's cache may have it further behind (ld.so's struct dlfo_mappings_segment, haproxy's struct pool_head).
+    /// Whoever aligns by hand, or puts a header behind a buffer, keeps what free() wants: in front of the place
+    /// (MariaDB's LF_DYNARRAY), or as the header's first or second word (GCC's struct _cpp_buff). What is aligned to a
+    /// line of the processor's cache may have it further behind (ld.so's struct dlfo_mappings_segment, haproxy's struct
+    /// pool_head).
     fn keeps_the_start(&mut self, start: u64, usable: u64, past: u64) -> bool {
         let word = self.word;
         if past == 0 || past % word != 0 {
@@ -371,8 +372,8 @@ impl<'a> Strength<'a> {
         length <= capacity && capacity <= room && room - capacity < ROUNDED * self.word
     }
 
-    /// CPython puts two words of its collector's in front of objects, and since 3.11 two more where their dict is managed:
-    /// what follows is a count and a type, whose own type's type is itself.
+    /// CPython puts two words of its collector's in front of objects, and since 3.11 two more where their dict is
+    /// managed: what follows is a count and a type, whose own type's type is itself.
     fn is_collected(&mut self, value: u64) -> bool {
         let word = self.word;
         let mut next = |address: u64| address.checked_add(word).and_then(|at| self.word_at(at)).unwrap_or(0);
@@ -479,8 +480,7 @@ impl Reach<'_> {
             self.reached.alike.try_reserve(some.len())?;
             self.reached.alike.extend(&some);
             let met = graph.mark(&some, marks, mark, true, &mut [], control)?;
-            new.try_reserve(met.len())?;
-            new.extend(met);
+            append(&mut new, met)?;
         }
         Ok(new)
     }
@@ -526,8 +526,7 @@ pub fn reach(
                 push(&mut reach.reached.inside, to as u32)?;
             } else {
                 let met = graph.mark(&[to as u32], marks, mark, true, &mut [], control)?;
-                more.try_reserve(met.len())?;
-                more.extend(met);
+                append(&mut more, met)?;
             }
         }
         todo = if more.is_empty() { reach.alike(graph, marks, mark, control)? } else { more };

@@ -96,6 +96,11 @@ impl<'a> Present<'a> {
     }
 }
 
+/// So many of these bytes; 0 where it is not known what is in memory.
+pub fn in_memory(present: Option<&Present>, start: u64, bytes: u64) -> u64 {
+    present.map_or(0, |present| present.within(start, start.wrapping_add(bytes)))
+}
+
 /// By owners' numbers: what of it is in memory, and what would leave it.
 pub struct Sums {
     pub resident: Vec<u64>,

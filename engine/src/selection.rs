@@ -1,4 +1,5 @@
-//! Expressions about blocks: a recogniser says by one what its blocks look like, and all of them are looked at together.
+//! Expressions about blocks: a recogniser says by one what its blocks look like, and all of them are looked at
+//! together.
 //!
 //! An expression is a list of nodes that refer to earlier ones; its value is the last one's. What cannot be read has no
 //! value, nor has what is computed from it; a comparison of it does not hold.
@@ -454,8 +455,8 @@ pub struct Stretches {
     pub bytes: Vec<u64>,
 }
 
-/// Neighbours of one kind, `kinds` has one for each block, in each range of blocks' numbers. Those between the first and
-/// the last ones that are smaller than `least` bytes are, with neighbours that are so too, of no kind: -1.
+/// Neighbours of one kind, `kinds` has one for each block, in each range of blocks' numbers. Those between the first
+/// and the last ones that are smaller than `least` bytes are, with neighbours that are so too, of no kind: -1.
 pub fn stretches(
     blocks: &Blocks,
     kinds: &[i32],

@@ -1,5 +1,5 @@
-//! Sweeps heaps into the table of live blocks: follows size words from chunk to chunk, as long as they are chunks'. What
-//! stands where they are not the caller finds out, and has the sweep go on behind it.
+//! Sweeps heaps into the table of live blocks: follows size words from chunk to chunk, as long as they are chunks'.
+//! What stands where they are not the caller finds out, and has the sweep go on behind it.
 
 use crate::failure::{copied, push, with_room, Control, Failure, Result};
 use crate::image::{in_threads, Cursor, Image, Span};

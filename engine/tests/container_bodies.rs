@@ -1,7 +1,7 @@
 //! What containers of C++ and Rust hold, by their words alone.
 
 use arenascope::blocks::Blocks;
-use arenascope::container_bodies::{self, bodies, Bodies, Fixed, Ground, Known, Manager};
+use arenascope::container_bodies::*;
 use arenascope::failure::{Control, Failure};
 use arenascope::image::{Image, Piece, Span};
 
@@ -12,11 +12,7 @@ const CODE: Span = Span { start: 0x4000, end: 0x8000 };
 const UNKNOWN: i32 = 0;
 const OBJECT: i32 = 1;
 const SHARED: i32 = 2;
-const FLAGS: [u32; 3] = [
-    container_bodies::WEAK | container_bodies::PLAIN | container_bodies::SINGLE,
-    container_bodies::HOLDER | container_bodies::SINGLE | container_bodies::HAS_MEMBER,
-    container_bodies::HOLDER | container_bodies::SINGLE | container_bodies::CONTROL | container_bodies::HAS_APART,
-];
+const FLAGS: [u32; 3] = [WEAK | PLAIN | SINGLE, HOLDER | SINGLE | HAS_MEMBER, HOLDER | SINGLE | CONTROL | HAS_APART];
 
 /// A heap of blocks beside each other, and variables in front of it.
 struct Program {
@@ -64,16 +60,9 @@ impl Program {
         }
     }
 
-    fn look(&mut self, control: &Control) -> (Bodies, Result<(), Failure>) {
-        let piece = |address, bytes: &[u8]| Piece {
-            address,
-            bytes: bytes.len() as u64,
-            data: bytes.as_ptr(),
-            fd: -1,
-            offset: 0,
-        };
+    fn look(&mut self) -> (Bodies, Result<(), Failure>) {
         let mut image = Image::new(self.word, self.is_big);
-        let pieces = [piece(DATA, &self.data), piece(HEAP, &self.heap)];
+        let pieces = [Piece::of(DATA, &self.data), Piece::of(HEAP, &self.heap)];
         image.set(&pieces[usize::from(self.data.is_empty())..]).expect("two pieces");
         let ends: Vec<u64> = self.starts.iter().zip(&self.usables).map(|(start, usable)| start + usable - 1).collect();
         let blocks = Blocks::new(&self.starts, &ends, &self.usables).expect("blocks in order");
@@ -95,12 +84,12 @@ impl Program {
             mask: 7,
             program: self.of,
         };
-        bodies(&ground, &mut self.kinds, control)
+        bodies(&ground, &mut self.kinds, &Control::default())
     }
 
     /// What each block is by its container.
     fn forms(&mut self) -> Vec<Option<u32>> {
-        let (found, ended) = self.look(&Control::default());
+        let (found, ended) = self.look();
         ended.expect("it ends by itself");
         let new = |kind: i32| usize::try_from(kind).ok()?.checked_sub(FLAGS.len());
         self.kinds.iter().map(|kind| new(*kind).map(|at| found.kinds[at].form as u32)).collect()
@@ -108,7 +97,7 @@ impl Program {
 }
 
 fn of_cplusplus() -> Program {
-    Program::new(container_bodies::OF_CPLUSPLUS)
+    Program::new(OF_CPLUSPLUS)
 }
 
 fn letters(text: &[u8]) -> Vec<u64> {
@@ -133,7 +122,7 @@ fn a_streams_buffer_is_told_by_all_words_of_its_file() {
             words.extend(places.map(|place| user + place));
             words.extend([user, user + 4096, 0, 0]);
             program.put(DATA, &words);
-            assert_eq!(program.forms(), [Some(container_bodies::STDIO)]);
+            assert_eq!(program.forms(), [Some(STDIO)]);
         }
     }
 }
@@ -156,13 +145,10 @@ fn strings_and_vectors_have_the_size_of_their_bodies() {
     // a vector of strings, of which the second is short
     program.put(numbers, &[inner, 40, 40, 0, numbers + 48, 3, 0x636261, 0]);
     program.put(DATA, &[0, text, 30, 30, 0, numbers, numbers + 64, numbers + 80, 0]);
-    let (found, ended) = program.look(&Control::default());
+    let (found, ended) = program.look();
     ended.expect("it ends by itself");
     let kinds: Vec<_> = program.kinds.iter().map(|kind| found.kinds[*kind as usize - FLAGS.len()]).collect();
-    assert_eq!(
-        kinds.iter().map(|kind| kind.form as u32).collect::<Vec<_>>(),
-        [container_bodies::STRING, container_bodies::VECTOR, container_bodies::STRING]
-    );
+    assert_eq!(kinds.iter().map(|kind| kind.form as u32).collect::<Vec<_>>(), [STRING, VECTOR, STRING]);
     assert!(kinds.iter().all(|kind| kind.certain == 0));
     // the inner one is of the vector's elements, and that of a variable
     let name = |of: u64| found.names[(of - (1 << 32)) as usize];
@@ -183,8 +169,8 @@ fn nodes_are_as_many_as_are_counted() {
         program.put(*node, &[nodes.get(at + 1).copied().unwrap_or(0)]);
     }
     program.put(DATA, &[buckets, 5, nodes[0], 3, 0x3F80_0000, 0]);
-    let hashed = Some(container_bodies::HASHED);
-    assert_eq!(program.forms(), [Some(container_bodies::BUCKETS), hashed, hashed, hashed]);
+    let hashed = Some(HASHED);
+    assert_eq!(program.forms(), [Some(BUCKETS), hashed, hashed, hashed]);
     program.kinds = vec![UNKNOWN; 4];
     program.put(nodes[2], &[nodes[0]]);
     assert!(program.forms().iter().all(Option::is_none), "a ring");
@@ -202,7 +188,7 @@ fn trees_and_lists_lead_back_to_their_holder() {
     program.put(one, &[other, list]);
     program.put(other, &[list, one]);
     program.put(list, &[one, other, 2, 0, 0]);
-    let (node, link) = (Some(container_bodies::TREE), Some(container_bodies::LIST));
+    let (node, link) = (Some(TREE), Some(LIST));
     assert_eq!(program.forms(), [node, node, node, link, link]);
 }
 
@@ -212,21 +198,17 @@ fn a_deque_has_a_map_of_its_blocks() {
     let (map, first, last) = (program.block(64), program.block(512), program.block(512));
     program.put(map + 24, &[first, last]);
     program.put(DATA, &[map, 8, first + 16, first, first + 512, map + 24, last + 64, last, last + 512, map + 32]);
-    assert_eq!(program.forms(), [Some(container_bodies::DEQUE); 3]);
+    assert_eq!(program.forms(), [Some(DEQUE); 3]);
 }
 
 #[test]
 fn a_functions_body_is_told_by_the_symbol_of_its_manager() {
     let (manager, invoker) = (CODE.start + 16, CODE.start + 64);
-    for (verdict, form) in [
-        (container_bodies::MANAGER, Some(container_bodies::FUNCTION)),
-        (container_bodies::NO_MANAGER, None),
-        (container_bodies::NAMELESS, Some(container_bodies::FUNCTION)),
-    ] {
+    for (verdict, form) in [(MANAGER, Some(FUNCTION)), (NO_MANAGER, None), (NAMELESS, Some(FUNCTION))] {
         let mut program = of_cplusplus();
         let body = program.block(32);
         program.put(DATA, &[body, 0, manager, invoker, 0]);
-        let (found, ended) = program.look(&Control::default());
+        let (found, ended) = program.look();
         ended.expect("it ends by itself");
         assert_eq!((found.asked, program.kinds[0]), (vec![manager], UNKNOWN));
         program.managers = vec![Manager { address: manager, verdict }];
@@ -236,7 +218,7 @@ fn a_functions_body_is_told_by_the_symbol_of_its_manager() {
 
 #[test]
 fn what_rust_holds() {
-    let mut program = Program::new(container_bodies::OF_RUST);
+    let mut program = Program::new(OF_RUST);
     let (text, table, inner) = (program.block(32), program.block(8 * 24 + 24), program.block(20));
     program.put(text, &letters(b"thirty letters are a long text"));
     program.put(inner, &letters(b"twenty letters long."));
@@ -247,10 +229,7 @@ fn what_rust_holds() {
     // an entry is a String: its room, where it is, its length
     program.put(table + 6 * 24, &[20, inner, 20]);
     program.put(DATA, &[0, 32, text, 30, 0, control, 7, 6, 1, 0]);
-    assert_eq!(
-        program.forms(),
-        [Some(container_bodies::VEC_BYTES), Some(container_bodies::TABLE), Some(container_bodies::VEC_BYTES)]
-    );
+    assert_eq!(program.forms(), [Some(VEC_BYTES), Some(TABLE), Some(VEC_BYTES)]);
 }
 
 #[test]
@@ -261,12 +240,12 @@ fn members_and_shared_objects_have_kinds_of_their_own() {
     program.kinds = vec![OBJECT, UNKNOWN, SHARED, UNKNOWN];
     program.put(holder, &[buffer, 100]);
     program.put(control, &[1, 0x0000_0001_0000_0001, object]);
-    assert_eq!(program.forms(), [None, Some(container_bodies::MEMBER), None, Some(container_bodies::APART)]);
+    assert_eq!(program.forms(), [None, Some(MEMBER), None, Some(APART)]);
 }
 
 #[test]
 fn many_structs_alike_have_the_same_container() {
-    for (count, form) in [(12, Some(container_bodies::VECTOR)), (3, None)] {
+    for (count, form) in [(12, Some(VECTOR)), (3, None)] {
         let mut program = of_cplusplus();
         let blocks: Vec<(u64, u64)> = (0..count).map(|_| (program.block(56), program.block(200))).collect();
         for (holder, body) in &blocks {
@@ -283,9 +262,9 @@ fn what_contradicts_itself_is_refused() {
     program.block(24);
     program.put(DATA, &[0]);
     program.kinds = vec![17];
-    assert_eq!(program.look(&Control::default()).1, Err(Failure::BadInput));
+    assert_eq!(program.look().1, Err(Failure::BadInput));
     program.kinds = vec![];
-    assert_eq!(program.look(&Control::default()).1, Err(Failure::BadInput));
+    assert_eq!(program.look().1, Err(Failure::BadInput));
 }
 
 /// Numbers that look random and are the same each time.
@@ -321,7 +300,7 @@ fn any_words_are_looked_through_and_it_ends() {
         }
         let addresses = (0..256).map(|at| CODE.start + at);
         program.managers = addresses.map(|address| Manager { address, verdict: address % 3 }).collect();
-        let (_, ended) = program.look(&Control::default());
+        let (_, ended) = program.look();
         ended.expect("it ends by itself");
     }
 }
@@ -337,5 +316,5 @@ fn holders_that_were_known_before_are_looked_through_too() {
     assert_eq!(program.forms()[1], None);
     program.kinds = vec![-1, UNKNOWN];
     program.known = vec![Known { start: holder, bytes: 40, kind: OBJECT as u64 }];
-    assert_eq!(program.forms()[1], Some(container_bodies::STRING));
+    assert_eq!(program.forms()[1], Some(STRING));
 }

@@ -8,7 +8,7 @@ use arenascope::image::{Image, Piece};
 use arenascope::types::frames::registers::Machine;
 use arenascope::types::frames::unwind::{Modules, StackMemory, Tables, Unwinder};
 use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, LittleEndian};
-use object::Architecture;
+use object::{Architecture, Object, ObjectSection};
 
 type Slice = EndianSlice<'static, LittleEndian>;
 
@@ -81,24 +81,9 @@ fn tables(file: &[u8]) -> Option<Tables<Slice>> {
 
 /// A file's `.eh_frame` and its address.
 fn section(file: &[u8]) -> Option<(u64, &[u8])> {
-    let number = |at: usize, size: usize| {
-        let mut bytes = [0; 8];
-        bytes[..size].copy_from_slice(&file[at..at + size]);
-        u64::from_le_bytes(bytes)
-    };
-    if !file.starts_with(b"\x7fELF") {
-        return None;
-    }
-    let section = |at: u64| number(40, 8) as usize + number(58, 2) as usize * at as usize;
-    let bytes = |at: usize| {
-        let start = number(at + 24, 8) as usize;
-        &file[start..start + number(at + 32, 8) as usize]
-    };
-    let names = bytes(section(number(62, 2)));
-    let at = (0..number(60, 2))
-        .map(section)
-        .find(|at| names[number(*at, 4) as usize..].starts_with(b".eh_frame\0") && number(at + 4, 4) != 8)?;
-    Some((number(at + 16, 8), bytes(at)))
+    let parsed = object::File::parse(file).ok()?;
+    let found = parsed.section_by_name(".eh_frame")?;
+    Some((found.address(), found.data().ok()?))
 }
 
 /// The registers of an NT_PRSTATUS, as they are in the function that has this.
@@ -224,9 +209,9 @@ fn damaged_tables_end_a_stack() {
         let modules = One(tables);
         let stack: Vec<u64> =
             (0..4096).map(|at| [codes[at % codes.len()] + 1, 0x10000 + 8 * at as u64][at % 2]).collect();
-        let piece = Piece { address: 0x10000, bytes: 32768, data: stack.as_ptr().cast(), fd: -1, offset: 0 };
+        let stack: Vec<u8> = stack.into_iter().flat_map(u64::to_le_bytes).collect();
         let mut image = Image::new(8, false);
-        image.set(&[piece]).expect("a piece");
+        image.set(&[Piece::of(0x10000, &stack)]).expect("a piece");
         let memory = StackMemory::new(&image).expect("memory");
         let machine = Machine::of(Architecture::X86_64).expect("x86-64");
         for code in codes {

@@ -1,4 +1,5 @@
-//! Tables and images that somebody made up: no call panics, reads past what is there, or works longer than the image is.
+//! Tables and images that somebody made up: no call panics, reads past what is there, or works longer than the image
+//! is.
 
 use std::io::Write;
 use std::os::unix::io::AsRawFd;
@@ -42,10 +43,6 @@ impl Random {
             _ => base.wrapping_add(self.below(size)).wrapping_sub(64),
         }
     }
-}
-
-fn piece(address: u64, bytes: &[u8]) -> Piece {
-    Piece { address, bytes: bytes.len() as u64, data: bytes.as_ptr(), fd: -1, offset: 0 }
 }
 
 fn some_blocks(random: &mut Random, base: u64, size: u64) -> Blocks {
@@ -107,9 +104,9 @@ fn blocks_that_contradict_each_other_are_refused() {
 fn pieces_may_lie_anywhere_but_over_each_other() {
     let bytes = [0u8; 64];
     let mut image = Image::new(8, false);
-    assert!(image.set(&[piece(64, &bytes), piece(0, &bytes)]).is_ok());
-    assert_eq!(image.set(&[piece(0, &bytes), piece(63, &bytes)]).err(), Some(Failure::BadInput));
-    assert_eq!(image.set(&[piece(u64::MAX - 8, &bytes)]).err(), Some(Failure::BadInput));
+    assert!(image.set(&[Piece::of(64, &bytes), Piece::of(0, &bytes)]).is_ok());
+    assert_eq!(image.set(&[Piece::of(0, &bytes), Piece::of(63, &bytes)]).err(), Some(Failure::BadInput));
+    assert_eq!(image.set(&[Piece::of(u64::MAX - 8, &bytes)]).err(), Some(Failure::BadInput));
 }
 
 #[test]
@@ -147,7 +144,7 @@ fn any_memory_is_looked_through_and_ends() {
             })
             .collect();
         let mut image = Image::new(word, random.below(4) == 0);
-        image.set(&[piece(base, &bytes)]).expect("one piece");
+        image.set(&[Piece::of(base, &bytes)]).expect("one piece");
         let blocks = some_blocks(&mut random, base, size);
         let mut spans = some_spans(&mut random, base, size);
         spans.push(Span { start: base, end: base + size });
@@ -210,7 +207,7 @@ fn any_heap_is_swept_and_ends() {
             })
             .collect();
         let mut image = Image::new(8, false);
-        image.set(&[piece(base, &words)]).expect("one piece");
+        image.set(&[Piece::of(base, &words)]).expect("one piece");
         let chunk = |random: &mut Random| base + 16 * random.below(size / 16);
         let (mut one, mut other) = (chunk(&mut random), chunk(&mut random));
         if one > other {
@@ -247,7 +244,7 @@ fn any_heap_is_swept_and_ends() {
 fn a_call_ends_when_it_is_asked_to() {
     let bytes = vec![0u8; 4 << 20];
     let mut image = Image::new(8, false);
-    image.set(&[piece(0x1000, &bytes)]).expect("one piece");
+    image.set(&[Piece::of(0x1000, &bytes)]).expect("one piece");
     // the second word of the caller's
     let control: Control = unsafe { std::mem::transmute([0u64, 1, 0]) };
     let spans = [Span { start: 0, end: u64::MAX }];

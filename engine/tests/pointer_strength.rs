@@ -11,10 +11,6 @@ const AT: u64 = 0x7f00_0000_1000;
 const CONSTANTS: [Constant; 2] =
     [Constant { start: 0x4000, end: 0x5000, flags: 0 }, Constant { start: 0x5000, end: 0x6000, flags: EXECUTABLE }];
 
-fn piece(address: u64, bytes: &[u8]) -> Piece {
-    Piece { address, bytes: bytes.len() as u64, data: bytes.as_ptr(), fd: -1, offset: 0 }
-}
-
 fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -26,7 +22,7 @@ fn is_meant(data: &[u8], past: u64, front: &[Front]) -> bool {
     let size = block.len() as u64;
     let tables = words(&[0x5010, 0x5020]);
     let mut image = Image::new(8, false);
-    image.set(&[piece(0x4800, &tables), piece(AT, &block)]).expect("two pieces");
+    image.set(&[Piece::of(0x4800, &tables), Piece::of(AT, &block)]).expect("two pieces");
     let blocks = Blocks::new(&[AT], &[AT + size], &[size + 8]).expect("a block");
     let ground = Ground { image: &image, blocks: &blocks, constants: &CONSTANTS, fronts: front };
     judge(&ground, &[Judged { block: 0, value: AT + past, at: 0 }]).expect("a judgement") == [1]
@@ -127,7 +123,7 @@ fn blocks_of_a_size_that_are_pointed_to_at_one_offset_are_meant() {
         let mut bytes = vec![0xAA; 64 * many as usize];
         bytes[..8].copy_from_slice(&(starts[1] + 20).to_le_bytes());
         let mut image = Image::new(8, false);
-        image.set(&[piece(AT, &bytes)]).expect("one piece");
+        image.set(&[Piece::of(AT, &bytes)]).expect("one piece");
         let blocks = Blocks::new(&starts, &ends, &vec![64; many as usize]).expect("blocks");
         let offsets: Vec<u32> = (0..=many).map(|at| u32::from(at > 0)).collect();
         let graph = Graph::given(&offsets, &[1 << 3 | 1]).expect("an edge");
@@ -146,7 +142,7 @@ fn blocks_of_a_size_that_are_pointed_to_at_one_offset_are_meant() {
 fn what_contradicts_itself_is_refused() {
     let bytes = [0u8; 64];
     let mut image = Image::new(8, false);
-    image.set(&[piece(AT, &bytes)]).expect("one piece");
+    image.set(&[Piece::of(AT, &bytes)]).expect("one piece");
     let blocks = Blocks::new(&[AT], &[AT + 40], &[48]).expect("a block");
     let absent = [Constant { start: 0x4000, end: 0x5000, flags: ABSENT }];
     let ground = Ground { image: &image, blocks: &blocks, constants: &absent, fronts: &[] };

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900), pyte
 
 STATUS = 3
 FUNCTION = re.compile(r'extern "C" fn arenascope_(\w+)\(.*?\{\n(.*?)^\}', re.DOTALL | re.MULTILINE)
-GUARD = re.compile(r"\b(?:guarded|answered|close)\(")
+GUARD = re.compile(r"\b(?:guarded|gives|answered|close)\(")
 UNGUARDED = {"interface"}
 """It returns a constant."""
 DIRECT = {"graph": "made()", "graph_deepen": "made().deepen(array('I', [0]))"}

@@ -213,7 +213,7 @@ quotes.flat = [Quote(number) for number in range(30000)]
 numbers = numpy.array([id(Quote(number)) for number in range(500)])
 every_other = quotes[::2]
 if sys.argv[1:]:
-    records = numpy.zeros(200000, dtype=[("key", "i8"), ("text", "O")])
+    records = numpy.zeros(200000, dtype=[("key", "i8", 20), ("text", "O")])
     for number in range(200000):
         records["text"][number] = f"value {number:012}"
 print("ready", flush=True)
@@ -244,7 +244,7 @@ def notes(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_objects_to_which_no_way_leads_are_not_passed_over() -> None:
-    """In records of numpy's it is not known where objects are. A text of 18 letters takes 80 bytes of a pool."""
+    """In long records of numpy's it is not known where objects are. A text of 18 letters takes 80 bytes of a pool."""
     with arrays("records") as process:
         for command in ("types", "containers"):
             said = notes(ask(process.pid, command))["python-not-reached"]["figures"]

@@ -32,9 +32,7 @@ fn unwind(data: &mut Unstructured) -> Result<()> {
     let mapped: Vec<u8> = data.arbitrary()?;
     let debug: Vec<u8> = data.arbitrary()?;
     let mut image = Image::new(word, big);
-    image
-        .set(&[Piece { address: STACK, bytes: stack.len() as u64, data: stack.as_ptr(), fd: -1, offset: 0 }])
-        .expect("a piece");
+    image.set(&[Piece::of(STACK, &stack)]).expect("a piece");
     let memory = StackMemory::new(&image).expect("memory");
     let bases = BaseAddresses::default().set_eh_frame(STACK);
     let tables = Tables::new(bases, EhFrame::new(&mapped, endian), DebugFrame::new(&debug, endian)).expect("memory");

@@ -48,8 +48,7 @@ fn look(data: &[u8]) -> Result<()> {
 
     let memory = input.take_rest();
     let size = memory.len() as u64;
-    let piece = Piece { address: base, bytes: size, data: memory.as_ptr(), fd: -1, offset: 0 };
-    if image.set(&[piece]).is_err() {
+    if image.set(&[Piece::of(base, memory)]).is_err() {
         return Ok(());
     }
     let control = Control::default();
@@ -68,8 +67,7 @@ fn look(data: &[u8]) -> Result<()> {
     let _ = pointers(&image, &blocks, &spans, 1, &control);
     let _ = search(&image, Span { start: base, end: base + small }, &spans, 1, &control);
     let data = &spans[..spans.len().min(1)];
-    let ground =
-        Ground { image: &image, blocks: &blocks, low: base, high: base + size, data, little: image.is_little() };
+    let ground = Ground { image: &image, blocks: &blocks, low: base, high: base + size, data };
     let _ = contents(&ground, &vec![-1; ground.blocks.len()], 1, &control);
     let _ = beginning_with(&image, &blocks, &whole, 1, &control);
     let Ok((graph, _)) = edges(&image, &blocks, &stale, &whole, why, 1, &control) else { return Ok(()) };

@@ -186,9 +186,8 @@ fn look(data: &[u8]) -> Result<()> {
         }
     }
     let mut image = Image::new(8, false);
-    let piece = Piece { address: BASE, bytes: memory.len() as u64, data: memory.as_ptr(), fd: -1, offset: 0 };
     let Ok(blocks) = Blocks::new(&starts, &ends, &sizes) else { return Ok(()) };
-    if image.set(&[piece]).is_err() {
+    if image.set(&[Piece::of(BASE, &memory)]).is_err() {
         return Ok(());
     }
     let control = Control::default();
@@ -197,7 +196,7 @@ fn look(data: &[u8]) -> Result<()> {
     let malloc = Malloc::new(8, 16, 4096);
     let memory = Memory::new(&image, &blocks, malloc, &Odd, &mapped, &starts[..1]).expect("room");
     let ruled = rules.members().map(Box::from).collect();
-    let layouts = Rc::new(Layouts::new(Rc::new(TypeTable::new(Box::new(Declared(all)), 8)), LIBRARIES, ruled));
+    let layouts = Rc::new(Layouts::new(Rc::new(TypeTable::new(Rc::new(Declared(all)), 8)), LIBRARIES, ruled));
     let mut tracer = Tracer::new(&memory, layouts, &modules, Rc::new(rules), &control).expect("room");
     if tracer.trace(&variables).is_ok() {
         let _ = tracer.contradicted();

@@ -1,16 +1,16 @@
 //! Objects that only lead to each other: what the collector would free, found as it does it.
 //!
-//! What it tracks is in rings, through the two words in front of each object. Of those to which no way led, an object lives
-//! that has more references than the others explain, with all that it leads to. References that are not surely an object's own
-//! explain nothing, so that rather too little is found.
+//! What it tracks is in rings, through the two words in front of each object. Of those to which no way led, an object
+//! lives that has more references than the others explain, with all that it leads to. References that are not surely an
+//! object's own explain nothing, so that rather too little is found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::objects::{Step, Visitor};
+use super::objects::Step;
 use super::paths::step_text;
 use super::types::{Class, Shape, Types, NONE};
 use super::walk::Walk;
-use crate::failure::{filled, push, Control, Pace, Result};
+use crate::failure::{filled, include, insert, push, Control, Pace, Result};
 
 const COLLECTED: u64 = 1 << 14;
 /// From an object back to its links; the bits of them that are flags.
@@ -68,8 +68,7 @@ impl Rings<'_, '_> {
                     if self.others.len() >= MOST {
                         return Ok(());
                     }
-                    self.numbers.try_reserve(1)?;
-                    self.numbers.insert(object, self.others.len() as u32);
+                    insert(&mut self.numbers, object, self.others.len() as u32)?;
                     push(&mut self.others, object)?;
                 }
                 None if self.heads.len() >= MOST_HEADS => return Ok(()),
@@ -81,55 +80,7 @@ impl Rings<'_, '_> {
     }
 }
 
-/// Counts references among objects that no way led to.
-struct Counting<'a> {
-    numbers: &'a HashMap<u64, u32>,
-    left: &'a mut [i64],
-    /// All that its object has are its own.
-    is_exact: bool,
-}
-
-impl Visitor for Counting<'_> {
-    fn meet(&mut self, object: u64, step: Step) -> Result<()> {
-        let is_own = match step {
-            Step::Field(_) => self.is_exact,
-            // a tuple has these, which the function has
-            Step::Captured(_) | Step::Class => false,
-            _ => true,
-        };
-        if let (true, Some(number)) = (is_own, self.numbers.get(&object)) {
-            self.left[*number as usize] -= 1;
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, _: u64) -> Result<bool> {
-        Ok(true)
-    }
-}
-
-/// What lives, and leads to others.
-struct Living<'a> {
-    numbers: &'a HashMap<u64, u32>,
-    lives: &'a mut [bool],
-    todo: Vec<u32>,
-}
-
-impl Visitor for Living<'_> {
-    fn meet(&mut self, object: u64, _: Step) -> Result<()> {
-        match self.numbers.get(&object) {
-            Some(number) if !std::mem::replace(&mut self.lives[*number as usize], true) => {
-                push(&mut self.todo, *number)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn keep(&mut self, _: u64) -> Result<bool> {
-        Ok(true)
-    }
-}
-
+/// Whether all that such an object has are its own.
 fn is_exact(class: &Class) -> bool {
     const KNOWN: [&str; 6] = ["method", "functools.partial", "property", "classmethod", "staticmethod", "mappingproxy"];
     class.shape == Shape::Function || class.shape == Shape::Plain && KNOWN.contains(&&*class.name)
@@ -165,7 +116,18 @@ pub fn garbage(walk: &Walk, control: &Control) -> Result<Garbage> {
     }
     for object in &others {
         pace.step()?;
-        visit(types, *object, |class| Counting { numbers: &numbers, left: &mut left, is_exact: is_exact(class) })?;
+        visit(types, *object, |class, object, step| {
+            let is_own = match step {
+                Step::Field(_) => is_exact(class),
+                // a tuple has these, which the function has
+                Step::Captured(_) | Step::Beside(_) | Step::Class => false,
+                _ => true,
+            };
+            if let (true, Some(number)) = (is_own, numbers.get(&object)) {
+                left[*number as usize] -= 1;
+            }
+            Ok(())
+        })?;
     }
     let mut lives = filled(others.len(), false)?;
     let mut todo = Vec::new();
@@ -177,9 +139,10 @@ pub fn garbage(walk: &Walk, control: &Control) -> Result<Garbage> {
     }
     while let Some(number) = todo.pop() {
         pace.step()?;
-        let mut living = Living { numbers: &numbers, lives: &mut lives, todo };
-        visit_with(types, others[number as usize], &mut living)?;
-        todo = living.todo;
+        visit(types, others[number as usize], |_, object, _| match numbers.get(&object) {
+            Some(number) if !std::mem::replace(&mut lives[*number as usize], true) => push(&mut todo, *number),
+            _ => Ok(()),
+        })?;
     }
     by_class(types, &others, &lives, numbers)
 }
@@ -209,81 +172,48 @@ fn by_class(types: &Types, others: &[u64], lives: &[bool], mut numbers: HashMap<
     Ok(Garbage { classes, numbers })
 }
 
-fn visit<V: Visitor>(types: &Types, object: u64, make: impl FnOnce(&Class) -> V) -> Result<()> {
+fn visit(types: &Types, object: u64, mut take: impl FnMut(&Class, u64, Step) -> Result<()>) -> Result<()> {
     let class = types.of(object)?;
     if class == NONE {
         return Ok(());
     }
     let class = types.class(class);
-    types.visit(object, &class, true, &mut make(&class))
-}
-
-fn visit_with(types: &Types, object: u64, to: &mut impl Visitor) -> Result<()> {
-    let class = types.of(object)?;
-    if class == NONE {
-        return Ok(());
-    }
-    types.visit(object, &types.class(class), true, to)
-}
-
-/// Finds the nearest object of a class behind another one.
-struct Round<'a> {
-    types: &'a Types<'a>,
-    numbers: &'a HashMap<u64, u32>,
-    class: u32,
-    found: Vec<(u64, usize, Step)>,
-    known: HashMap<u64, ()>,
-    from: usize,
-    end: Option<(usize, Step)>,
-}
-
-impl Visitor for Round<'_> {
-    fn meet(&mut self, object: u64, step: Step) -> Result<()> {
-        let is_asked = self.end.is_none() && self.numbers.contains_key(&object) && step != Step::Key;
-        if !is_asked || self.found.len() >= MOST_OF_WAY {
-            return Ok(());
-        }
-        if self.types.of(object)? == self.class {
-            self.end = Some((self.from, step));
-            return Ok(());
-        }
-        if !self.known.contains_key(&object) {
-            self.known.try_reserve(1)?;
-            self.known.insert(object, ());
-            push(&mut self.found, (object, self.from, step))?;
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, _: u64) -> Result<bool> {
-        Ok(true)
-    }
+    types.visit(object, &class, true, &mut |object: u64, step: Step| take(&class, object, step))
 }
 
 /// How an object of a class leads to one of the same class, as a program writes it; "": it does not, or is too far.
 pub fn way_round(types: &Types, garbage: &Garbage, class: u32, object: u64) -> Result<String> {
     let mut found = Vec::new();
     push(&mut found, (object, 0, Step::Own))?;
-    let numbers = &garbage.numbers;
-    let mut round = Round { types, numbers, class, found, known: HashMap::new(), from: 0, end: None };
-    while round.end.is_none() && round.from < round.found.len() {
-        let (object, _, step) = round.found[round.from];
+    // the nearest one, and from which object the step to it is
+    let (mut end, mut known, mut from) = (None, HashSet::new(), 0);
+    while end.is_none() && from < found.len() {
+        let (object, _, step) = found[from];
         let number = types.of(object)?;
         if number != NONE {
-            let kind = types.class(number);
-            let is_namespace = step == Step::Own;
-            types.visit(object, &kind, is_namespace, &mut round)?;
+            types.visit(object, &types.class(number), step == Step::Own, &mut |object: u64, step: Step| {
+                let is_asked = end.is_none() && garbage.numbers.contains_key(&object) && step != Step::Key;
+                if !is_asked || found.len() >= MOST_OF_WAY {
+                    return Ok(());
+                }
+                if types.of(object)? == class {
+                    end = Some((from, step));
+                } else if include(&mut known, object)? {
+                    push(&mut found, (object, from, step))?;
+                }
+                Ok(())
+            })?;
         }
-        round.from += 1;
+        from += 1;
     }
-    let Some((mut at, last)) = round.end else { return Ok(String::new()) };
+    let Some((mut at, last)) = end else { return Ok(String::new()) };
     let mut way = vec![last];
     while at != 0 {
-        let (_, from, step) = round.found[at];
+        let (_, from, step) = found[at];
         push(&mut way, step)?;
         at = from;
     }
-    let mut text = types.class(class).name.to_string();
+    let mut text = types.class_name(class);
     for step in way.into_iter().rev() {
         text.push_str(&step_text(types, step)?);
     }

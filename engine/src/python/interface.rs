@@ -1,36 +1,18 @@
-//! The C interface of CPython's objects: questions and answers as debug information's are.
+//! The C interface of CPython's objects: questions and answers are as in messages.rs.
 
 use super::cycles::garbage;
-use super::objects::{Step, Visitor};
+use super::objects::Step;
 use super::paths::{cycles, path, rows, sums, Mostly, Root};
-use super::types::{Release, Shape, Types, Values, NONE};
+use super::types::{Release, Shape, Types, Values};
 use super::walk::Walk;
 use crate::failure::{push, Control, Failure, Result};
 use crate::image::Span;
-use crate::types::dwarf::interface::{answered, asked, Answer, Asked};
-use crate::types::tracer::memory::{Malloc, Memory, Modules, VtableClass};
+use crate::messages::{answered, Answer, Asked, Tellable};
+use crate::types::tracer::memory::{Malloc, Memory};
 use crate::{Engine, Given, Table};
-use std::rc::Rc;
 
 /// Words of an interpreter that are looked at for the dict of modules.
 const MOST_WORDS: u64 = 1 << 20;
-
-/// An image of which no module's names are asked for.
-pub struct NoModules;
-
-impl Modules for NoModules {
-    fn symbol(&self, _: u64) -> Option<Rc<str>> {
-        None
-    }
-
-    fn has_symbol(&self, _: u64) -> bool {
-        false
-    }
-
-    fn vtable(&self, _: u64) -> Option<VtableClass> {
-        None
-    }
-}
 
 /// A function that runs: its code, where its variables begin, what is written in front of it.
 struct Frame<'a> {
@@ -55,20 +37,20 @@ pub unsafe extern "C" fn arenascope_python(
     to: &mut [Given; 2],
 ) -> i32 {
     answered(to, |answer| {
-        let mut asked = asked(numbers, text);
+        let mut asked = Asked::of(numbers, text);
         let release = release(&mut asked)?;
-        let constants = asked.list(|asked| Ok((asked.number()? as u64, asked.bytes()?)))?;
-        let spans = asked.list(|asked| Ok(Span { start: asked.number()? as u64, end: asked.number()? as u64 }))?;
+        let constants: Vec<(u64, &[u8])> = asked.next()?;
+        let spans = asked.list(|asked| Ok(Span { start: asked.next()?, end: asked.next()? }))?;
         let frames = asked.list(|asked| {
-            let (code, variables) = (asked.number()? as u64, asked.number()? as u64);
-            Ok(Frame { code, variables, text: asked.string()? })
+            let (code, variables, text) = asked.next()?;
+            Ok(Frame { code, variables, text })
         })?;
-        let addresses = asked.list(|asked| Ok(asked.number()? as u64))?;
+        let addresses: Vec<u64> = asked.next()?;
         let malloc = Malloc::new(8, 16, 4096);
         if engine.image.word != 8 {
             return Err(Failure::BadInput);
         }
-        let memory = Memory::new(&engine.image, &engine.blocks, malloc, &NoModules, &[], &[])?;
+        let memory = Memory::new(&engine.image, &engine.blocks, malloc, &(), &[], &[])?;
         let types = Types::new(&memory, release, &constants);
         let mut walk = Walk::new(&types)?;
         for address in addresses {
@@ -90,92 +72,64 @@ pub unsafe extern "C" fn arenascope_python(
         let objects = walk.objects();
         let garbage = garbage(&walk, control)?;
         let cycles = cycles(&mut walk, &garbage, roots.len() as u32, control)?;
-        answer.number(dicts.len() as i64)?;
-        answer.number(objects as i64)?;
-        answer.number(walk.in_pools as i64)?;
-        answer.number(walk.handed_out(control)? as i64)?;
-        answer.list(&found, |answer, row| {
-            answer.string(&row.path)?;
-            answer.string(&row.class)?;
-            answer.string(&row.key)?;
-            answer.string(&row.element)?;
-            let counts = [row.containers, row.elements, row.largest, row.held_objects, row.held_bytes, row.sample];
-            counts.into_iter().try_for_each(|number| answer.number(number as i64))?;
-            let caches: Vec<_> = row.cache.iter().collect();
-            answer.list(&caches, |answer, cache| {
-                answer.number(i64::from(cache.is_unbounded))?;
-                answer.number(cache.hits as i64)?;
-                answer.number(cache.misses as i64)?;
-                add_mostly(answer, &cache.mostly)
+        answer.add((dicts.len(), objects, walk.in_pools, walk.handed_out(control)?))?;
+        answer.list(found.iter(), |answer, row| {
+            answer.add((&row.path, &row.class, &row.key, &row.element, row.containers, row.elements, row.largest))?;
+            answer.add((row.held_objects, row.held_bytes, row.sample))?;
+            answer.list(row.cache.iter(), |answer, cache| {
+                answer.add((cache.is_unbounded, cache.hits, cache.misses, &cache.mostly))
             })
         })?;
-        answer.list(&cycles, |answer, cycle| {
-            answer.string(&cycle.class)?;
-            answer.string(&cycle.way)?;
-            let counts = [cycle.objects, cycle.held_objects, cycle.held_bytes, cycle.sample];
-            counts.into_iter().try_for_each(|number| answer.number(number as i64))?;
-            add_mostly(answer, &cycle.mostly)
+        answer.list(cycles.iter(), |answer, cycle| {
+            answer.add((&cycle.class, &cycle.way, cycle.objects, cycle.held_objects, cycle.held_bytes))?;
+            answer.add((cycle.sample, &cycle.mostly))
         })?;
         let told: Vec<_> = walk.told().collect();
-        answer.list(&told, |answer, told| {
-            let Some((place, object)) = *told else { return answer.string("").and_then(|()| answer.string("")) };
+        answer.list(told.into_iter(), |answer, told| {
+            let Some((place, object)) = told else { return answer.add([""; 2]) };
             // what only leads to itself has no root
-            answer.string(&path(&walk, &roots, place)?)?;
-            let class = types.of(object)?;
-            let name = if class == NONE { "".into() } else { types.class(class).name.clone() };
-            answer.string(&name)
+            answer.add(path(&walk, &roots, place)?)?;
+            answer.add(types.class_name(types.of(object)?))
         })?;
-        answer.list(&sums(&walk)?, |answer, (name, sum)| {
-            answer.string(name)?;
-            answer.number(sum.objects as i64)?;
-            answer.number(sum.bytes as i64)
-        })
+        let sums = sums(&walk)?;
+        answer.list(sums.iter(), |answer, (name, sum)| answer.add((name, sum.objects, sum.bytes)))
     })
 }
 
-fn add_mostly(answer: &mut Answer, mostly: &Mostly) -> Result<()> {
-    answer.string(&mostly.class)?;
-    answer.number(mostly.bytes as i64)
+impl Tellable for Mostly {
+    fn tell(&self, answer: &mut Answer) -> Result<()> {
+        answer.add((&self.class, self.bytes))
+    }
 }
 
 fn release(asked: &mut Asked) -> Result<Release> {
-    let mut next = || asked.number().map(|number| number as u64);
     Ok(Release {
-        type_type: next()?,
-        letters: next()?,
-        has_logs: next()? != 0,
-        values: match next()? {
+        type_type: asked.next()?,
+        letters: asked.next()?,
+        has_logs: asked.next()?,
+        values: match asked.next::<i64>()? {
             0 => Values::None,
             1 => Values::Beside,
             2 => Values::Odd,
             3 => Values::Inline,
             _ => return Err(Failure::BadInput),
         },
-        function_code: next()?,
-        function_closure: next()?,
-        code_names: [next()?, next()?, next()?],
-        code_qualname: next()?,
-        type_keys: next()?,
-        generator_frame: next()?,
-        frame_variables: next()?,
-        frame_code: next()?,
+        function_code: asked.next()?,
+        function_closure: asked.next()?,
+        code_names: [asked.next()?, asked.next()?, asked.next()?],
+        code_qualname: asked.next()?,
+        type_keys: asked.next()?,
+        generator_frame: asked.next()?,
+        frame_variables: asked.next()?,
+        frame_code: asked.next()?,
     })
 }
 
-/// The pairs of a dict, or the variables of a frame.
-#[derive(Default)]
-struct Pairs(Vec<(u64, u64)>);
-
-impl Visitor for Pairs {
-    fn meet(&mut self, object: u64, step: Step) -> Result<()> {
-        match step {
-            Step::Name(name) => push(&mut self.0, (name, object)),
-            _ => Ok(()),
-        }
-    }
-
-    fn keep(&mut self, _: u64) -> Result<bool> {
-        Ok(true)
+/// Notes the names of a dict or of a frame, with what goes by them.
+fn names_of(to: &mut Vec<(u64, u64)>) -> impl FnMut(u64, Step) -> Result<()> + '_ {
+    |object, step| match step {
+        Step::Name(name) => push(to, (name, object)),
+        _ => Ok(()),
     }
 }
 
@@ -208,10 +162,10 @@ fn modules(types: &Types, spans: &[Span]) -> Result<Vec<u64>> {
 /// The program's own first.
 fn add_modules(walk: &mut Walk, roots: &mut Vec<Root>, dict: u64) -> Result<()> {
     let types = walk.types;
-    let mut pairs = Pairs::default();
-    types.each_pair(dict, &mut pairs)?;
+    let mut pairs = Vec::new();
+    types.each_pair(dict, &mut names_of(&mut pairs))?;
     let mut named = Vec::new();
-    for (name, module) in pairs.0 {
+    for (name, module) in pairs {
         let text = types.string(name)?.unwrap_or_else(|| "?".to_owned());
         push(&mut named, (text != "__main__", text, module))?;
     }
@@ -227,13 +181,13 @@ fn add_modules(walk: &mut Walk, roots: &mut Vec<Root>, dict: u64) -> Result<()> 
 
 fn add_frame(walk: &mut Walk, roots: &mut Vec<Root>, frame: &Frame) -> Result<()> {
     let types = walk.types;
-    let mut pairs = Pairs::default();
-    types.variables(frame.code, frame.variables, &mut pairs)?;
+    let mut pairs = Vec::new();
+    types.variables(frame.code, frame.variables, &mut names_of(&mut pairs))?;
     let name = frame.code.checked_add(types.release.code_qualname).and_then(|place| types.memory.word(place));
     let name = types.string(name.unwrap_or(0))?.unwrap_or_else(|| "?".to_owned());
     let number = roots.len() as u32;
     push(roots, Root { text: format!("{}{name}(): ", frame.text), is_frame: true })?;
-    for (name, object) in pairs.0 {
+    for (name, object) in pairs {
         walk.start(object, number, Some(Step::Name(name)))?;
     }
     Ok(())

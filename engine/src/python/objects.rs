@@ -28,6 +28,8 @@ pub enum Step {
     Class,
     /// A word of an object of which no more is known.
     Field(u16),
+    /// The same word, of memory that it leads to.
+    Beside(u16),
 }
 
 /// What is to be done with what an object leads to.
@@ -35,7 +37,15 @@ pub trait Visitor {
     fn meet(&mut self, object: u64, step: Step) -> Result<()>;
 
     /// Memory that the object has beside itself, by any address in it; false if another object was known to have it.
-    fn keep(&mut self, address: u64) -> Result<bool>;
+    fn keep(&mut self, _: u64) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+impl<F: FnMut(u64, Step) -> Result<()>> Visitor for F {
+    fn meet(&mut self, object: u64, step: Step) -> Result<()> {
+        self(object, step)
+    }
 }
 
 /// Places of tuples that are told apart.
@@ -84,7 +94,8 @@ impl Types<'_> {
         .filter(|number| *number < MOST)
     }
 
-    /// Hands everything to the visitor that an object leads to. With `is_namespace` the keys of a dict are names of attributes.
+    /// Hands everything to the visitor that an object leads to. With `is_namespace` the keys of a dict are names of
+    /// attributes.
     pub fn visit(&self, object: u64, class: &Class, is_namespace: bool, to: &mut impl Visitor) -> Result<()> {
         match class.shape {
             Shape::Leaf => {}
@@ -266,28 +277,15 @@ impl Types<'_> {
 
     /// The value of a name in a dict.
     pub fn named(&self, dict: u64, name: &str) -> Result<Option<u64>> {
-        struct Named<'a, 'b> {
-            types: &'a Types<'b>,
-            name: &'a str,
-            found: Option<u64>,
-        }
-        impl Visitor for Named<'_, '_> {
-            fn meet(&mut self, object: u64, step: Step) -> Result<()> {
-                if let (None, Step::Name(key)) = (self.found, step) {
-                    if self.types.string(key)?.as_deref() == Some(self.name) {
-                        self.found = Some(object);
-                    }
-                }
-                Ok(())
+        let mut found = None;
+        self.each_pair(dict, &mut |object: u64, step: Step| {
+            if let (None, Step::Name(key)) = (found, step) {
+                let is_it = self.string(key)?.as_deref() == Some(name);
+                found = is_it.then_some(object);
             }
-
-            fn keep(&mut self, _: u64) -> Result<bool> {
-                Ok(true)
-            }
-        }
-        let mut named = Named { types: self, name, found: None };
-        self.each_pair(dict, &mut named)?;
-        Ok(named.found)
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     pub fn shape(&self, object: u64) -> Result<Option<Shape>> {
@@ -399,7 +397,9 @@ impl Types<'_> {
         // what it waits for, and what it works on; variables are met by their names
         for number in 0..self.at_most((end.saturating_sub(start) / 8).min(MOST_WORDS)) {
             match self.word(start, number * 8) {
-                Some(value) if value & !3 != 0 => to.meet(value & !3, Step::Field((start - frame + number * 8) as u16))?,
+                Some(value) if value & !3 != 0 => {
+                    to.meet(value & !3, Step::Field((start - frame + number * 8) as u16))?
+                }
                 _ => {}
             }
         }
@@ -459,7 +459,7 @@ impl Types<'_> {
             } else if let Some(size) = self.block(value) {
                 let is_new = to.keep(value)?;
                 if is_new {
-                    self.beside(value, size, Step::Field(offset as u16), INNER, to)?;
+                    self.beside(value, size, Step::Beside(offset as u16), INNER, to)?;
                 }
             }
         }
@@ -505,7 +505,8 @@ impl Types<'_> {
         Ok(self.is_counted(address) && self.of(address)? != NONE)
     }
 
-    /// Whether a count of references can be there: no pointer can. A stack of CPython's may have a type as its second word.
+    /// Whether a count of references can be there: no pointer can. A stack of CPython's may have a type as its second
+    /// word.
     fn is_counted(&self, object: u64) -> bool {
         self.memory.word(object).is_some_and(|word| {
             let count = word & 0xffff_ffff;

@@ -84,12 +84,8 @@ pub fn rows(walk: &Walk, roots: &[Root]) -> Result<Vec<Row>> {
         let place = &walk.places[number];
         let class = walk.types.class(place.class);
         let name = |(alike, class): (u64, u32)| {
-            let is_most = alike.saturating_mul(100) >= place.elements.saturating_mul(ALIKE) && class != NONE;
-            if is_most {
-                walk.types.class(class).name.to_string()
-            } else {
-                String::new()
-            }
+            let is_most = alike.saturating_mul(100) >= place.elements.saturating_mul(ALIKE);
+            walk.types.class_name(if is_most { class } else { NONE })
         };
         rows.push(Row {
             path: path(walk, roots, number as u32)?,
@@ -165,7 +161,7 @@ pub fn cycles(walk: &mut Walk, garbage: &Garbage, first: u32, control: &Control)
             continue;
         };
         let cycle = Cycle {
-            class: walk.types.class(*class).name.to_string(),
+            class: walk.types.class_name(*class),
             way: way_round(walk.types, garbage, *class, place.sample)?,
             objects: place.objects,
             held_objects: objects[number],
@@ -186,7 +182,10 @@ fn is_container(walk: &Walk, number: usize) -> bool {
     }
     match walk.types.class(place.class).shape {
         // those of code have no names
-        Shape::Tuple => !matches!(place.step, Step::Field(_)) && place.elements >= TUPLE.saturating_mul(place.objects),
+        Shape::Tuple => {
+            !matches!(place.step, Step::Field(_) | Step::Beside(_))
+                && place.elements >= TUPLE.saturating_mul(place.objects)
+        }
         Shape::Dict => !is_of_cache(walk, number),
         Shape::List | Shape::Set | Shape::Deque | Shape::Cache | Shape::Array => true,
         _ => false,
@@ -200,8 +199,8 @@ fn is_of_cache(walk: &Walk, number: usize) -> bool {
     place.step == Step::Content && above != NONE && walk.types.class(above).shape == Shape::Cache
 }
 
-/// Of each place how many objects behind such a step have the class that is most frequent among those reached from there
-/// first, and that class.
+/// Of each place how many objects behind such a step have the class that is most frequent among those reached from
+/// there first, and that class.
 fn most(walk: &Walk, step: Step) -> Result<Vec<(u64, u32)>> {
     let mut found = filled(walk.places.len(), (0, NONE))?;
     let shape = |at: usize| match walk.places.get(at).map_or(NONE, |place| place.class) {
@@ -268,7 +267,7 @@ pub fn step_text(types: &Types, step: Step) -> Result<String> {
         Step::Place(number) => format!("[{number}]"),
         Step::Key => "(key)".to_owned(),
         Step::Class => ".__class__".to_owned(),
-        Step::Field(offset) => format!("+{offset}"),
+        Step::Field(offset) | Step::Beside(offset) => format!("+{offset}"),
         Step::Root(_) | Step::Own | Step::Content => String::new(),
     })
 }
@@ -287,6 +286,5 @@ fn mostly(walk: &Walk, place: u32) -> Result<Mostly> {
     }
     let most = bytes.into_iter().filter(|(class, _)| *class != NONE).max_by_key(|(class, sum)| (*sum, Reverse(*class)));
     let (class, bytes) = most.unwrap_or((NONE, 0));
-    let class = if class == NONE { String::new() } else { walk.types.class(class).name.to_string() };
-    Ok(Mostly { class, bytes })
+    Ok(Mostly { class: walk.types.class_name(class), bytes })
 }

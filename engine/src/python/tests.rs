@@ -92,12 +92,11 @@ fn damaged_memory_ends_no_walk() {
     for seed in 1..60 {
         let bytes = image(seed);
         let mut image = Image::new(8, false);
-        image.set(&[Piece { address: BASE, bytes: BYTES, data: bytes.as_ptr(), fd: -1, offset: 0 }]).unwrap();
+        image.set(&[Piece::of(BASE, &bytes)]).unwrap();
         let starts: Vec<u64> = (0..16).map(|number| BASE + number * 1024).collect();
         let ends: Vec<u64> = starts.iter().map(|start| start + 1016).collect();
         let blocks = Blocks::new(&starts, &ends, &[1024; 16]).unwrap();
-        let memory =
-            Memory::new(&image, &blocks, Malloc::new(8, 16, 4096), &super::interface::NoModules, &[], &[]).unwrap();
+        let memory = Memory::new(&image, &blocks, Malloc::new(8, 16, 4096), &(), &[], &[]).unwrap();
         let types = Types::new(&memory, release(seed), &[]);
         let mut walk = Walk::new(&types).unwrap();
         let control = Control::default();

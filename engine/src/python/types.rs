@@ -20,7 +20,8 @@ pub struct Release {
     pub values: Values,
     pub function_code: u64,
     pub function_closure: u64,
-    /// The names of a code object's variables: one tuple of all (3.11), or three, of which the last is that of captured ones.
+    /// The names of a code object's variables: one tuple of all (3.11), or three, of which the last is that of captured
+    /// ones.
     pub code_names: [u64; 3],
     pub code_qualname: u64,
     pub type_keys: u64,
@@ -200,6 +201,14 @@ impl<'a> Types<'a> {
     /// Of the elements that were to be looked at so many were not there.
     pub fn give_back(&self, elements: u64) {
         self.elements.set(self.elements.get().saturating_add(elements));
+    }
+
+    /// "" of NONE.
+    pub fn class_name(&self, number: u32) -> String {
+        match number {
+            NONE => String::new(),
+            number => self.class(number).name.to_string(),
+        }
     }
 
     pub fn class(&self, number: u32) -> Rc<Class> {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::objects::{Step, Visitor};
 use super::types::{Class, Shape, Types, NONE, POOLS};
-use crate::failure::{filled, push, Control, Failure, Pace, Result};
+use crate::bits::Bits;
+use crate::failure::{filled, insert, push, Control, Failure, Pace, Result};
 
 /// A place that many objects may have: an element of a list is at the same place as the others.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +43,8 @@ pub struct Walk<'a> {
     parents: Vec<u32>,
     /// The numbers of nodes by their addresses; NONE is free.
     table: Vec<u32>,
-    /// A bit for each block of malloc's that has been counted.
-    counted: Vec<u64>,
+    /// The blocks of malloc's that have been counted.
+    counted: Bits,
     followed: usize,
     /// What words lead to of which no more is known, and classes that were met: these ways are the last.
     later: Vec<Later>,
@@ -93,7 +94,7 @@ impl<'a> Walk<'a> {
             nodes: Vec::new(),
             parents: Vec::new(),
             table: filled(FIRST_TABLE, NONE)?,
-            counted: filled(types.memory.blocks.len().div_ceil(64), 0)?,
+            counted: Bits::new(types.memory.blocks.len())?,
             followed: 0,
             later: Vec::new(),
             classes: Vec::new(),
@@ -229,12 +230,7 @@ impl<'a> Walk<'a> {
     fn bytes_at(&mut self, address: u64) -> u64 {
         let memory = self.types.memory;
         if let Some((block, _)) = memory.blocks.find(address) {
-            let (word, bit) = (block as usize / 64, 1 << (block % 64));
-            if self.counted[word] & bit != 0 {
-                return 0;
-            }
-            self.counted[word] |= bit;
-            return memory.size(block);
+            return if self.counted.add(block as usize) { memory.size(block) } else { 0 };
         }
         let size = self.types.pooled(address).map_or(0, |(_, size)| size);
         self.in_pools = self.in_pools.saturating_add(size);
@@ -324,8 +320,7 @@ impl<'a> Walk<'a> {
                 self.places.len() as u32 - 1
             }
         };
-        self.by_step.try_reserve(1)?;
-        self.by_step.insert((parent, step, class), place);
+        insert(&mut self.by_step, (parent, step, class), place)?;
         Ok(place)
     }
 
@@ -362,7 +357,7 @@ impl Visitor for Steps<'_, '_, '_> {
         if class == NONE {
             return Ok(());
         }
-        if matches!(step, Step::Field(_) | Step::Class) {
+        if matches!(step, Step::Field(_) | Step::Beside(_) | Step::Class) {
             return push(&mut self.walk.later, Later { object, place: self.place, parent: self.number, step });
         }
         let place = self.walk.place(self.place, step, class)?;

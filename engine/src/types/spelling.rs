@@ -1,7 +1,7 @@
 //! One spelling for names of types, which compilers write differently: what symbols and RTTI have.
 //!
-//! `Ring<const char *, (Color)5U, 'x'>` is `Ring<char const*, (Color)5, (char)120>`. Numbers have no suffixes, which debug
-//! information does not always have. A name that is no C++ keeps its spelling, except for spaces.
+//! `Ring<const char *, (Color)5U, 'x'>` is `Ring<char const*, (Color)5, (char)120>`. Numbers have no suffixes, which
+//! debug information does not always have. A name that is no C++ keeps its spelling, except for spaces.
 
 const DEEPEST: u32 = 64;
 const LONGEST: usize = 16 << 10;

@@ -5,9 +5,12 @@ use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use object::read::{CompressionFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolIndex};
+use miniz_oxide::inflate::decompress_slice_iter_to_slice;
+use object::read::{
+    CompressedFileRange, CompressionFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolIndex,
+};
 
-use crate::failure::{push, with_room, Result};
+use crate::failure::{append, filled, push, with_room, Result};
 
 /// Opening a FIFO does not wait for who writes to it.
 const O_NONBLOCK: i32 = 0o4000;
@@ -16,20 +19,10 @@ const MOST_INFLATED: u64 = 64;
 const SMALL: u64 = 1 << 20;
 const READ_AT_ONCE: usize = 16 << 20;
 
-#[derive(Clone, Copy)]
-enum Packed {
-    No,
-    Zlib,
-    Zstd,
-}
-
 struct Section {
     name: String,
     address: u64,
-    offset: u64,
-    size: u64,
-    inflated: u64,
-    packed: Packed,
+    range: CompressedFileRange,
 }
 
 /// A section of a file, whole and inflated, and the address that it was linked for.
@@ -88,20 +81,10 @@ impl Binary {
         let mut sections = Vec::new();
         for each in parsed.sections() {
             let (Ok(name), Ok(range)) = (each.name(), each.compressed_file_range()) else { continue };
-            let packed = match range.format {
-                CompressionFormat::None => Packed::No,
-                CompressionFormat::Zlib => Packed::Zlib,
-                CompressionFormat::Zstandard => Packed::Zstd,
-                _ => continue,
-            };
-            sections.push(Section {
-                name: name.to_owned(),
-                address: each.address(),
-                offset: range.offset,
-                size: range.compressed_size,
-                inflated: range.uncompressed_size,
-                packed,
-            });
+            if range.format == CompressionFormat::Unknown {
+                continue;
+            }
+            sections.push(Section { name: name.to_owned(), address: each.address(), range });
         }
         let first = parsed.segments().next();
         let made = Binary {
@@ -131,37 +114,35 @@ impl Binary {
 
     /// How many bytes a section has in memory; 0: none.
     pub fn size_of(&self, name: &'static str) -> u64 {
-        self.find(name).map(|each| each.inflated).fold(0, u64::saturating_add)
+        self.find(name).map(|each| each.range.uncompressed_size).fold(0, u64::saturating_add)
     }
 
     /// Its global symbols, in order, each name once at an address.
     pub fn global_symbols(&self, hash: impl Fn(&[u8]) -> u64) -> Vec<GlobalSymbol> {
-        let Ok(file) = self.file.try_clone() else { return Vec::new() };
-        let cache = ReadCache::new(file);
-        let Ok(parsed) = object::read::File::parse(&cache) else { return Vec::new() };
-        let exported = parsed.dynamic_symbols().map(|each| (each, true));
-        let all = exported.chain(parsed.symbols().map(|each| (each, false)));
-        let mut found: Vec<GlobalSymbol> = all
-            .filter(|(each, _)| each.is_global() && each.is_definition())
-            .filter_map(|(each, is_exported)| {
+        let found = self.parsed(|file| {
+            let exported = file.dynamic_symbols().map(|each| (each, true));
+            let all = exported.chain(file.symbols().map(|each| (each, false)));
+            let global = all.filter(|(each, _)| each.is_global() && each.is_definition());
+            let named = global.filter_map(|(each, is_exported)| {
                 Some(GlobalSymbol { address: each.address(), name: hash(each.name_bytes().ok()?), is_exported })
-            })
-            .collect();
+            });
+            Some(named.collect())
+        });
+        let mut found: Vec<GlobalSymbol> = found.unwrap_or_default();
         found.sort_unstable_by_key(|each| (each.address, each.name, !each.is_exported));
         found.dedup_by_key(|each| (each.address, each.name));
         found
     }
 
-    /// One after the other, if several are called so: a split file has type units in sections of their own. None: there is
-    /// none, or the file is cut or damaged.
+    /// One after the other, if several are called so: a split file has type units in sections of their own. None: there
+    /// is none, or the file is cut or damaged.
     pub fn read(&self, name: &'static str) -> Result<Option<Contents>> {
         let mut all: Option<Contents> = None;
         for section in self.find(name) {
             let Some(bytes) = self.read_section(section)? else { return Ok(None) };
             match &mut all {
                 Some(all) => {
-                    all.bytes.try_reserve(bytes.len())?;
-                    all.bytes.extend(bytes);
+                    append(&mut all.bytes, bytes)?;
                 }
                 None => all = Some(Contents { bytes, address: section.address }),
             }
@@ -171,23 +152,23 @@ impl Binary {
 
     fn read_section(&self, section: &Section) -> Result<Option<Vec<u8>>> {
         let length = self.file.metadata().map_or(0, |about| about.len());
-        let end = section.offset.checked_add(section.size);
-        let bound = section.size.saturating_mul(MOST_INFLATED).saturating_add(SMALL);
-        if end.map_or(true, |end| end > length) || section.inflated > bound || usize::try_from(bound).is_err() {
+        let CompressedFileRange { format, offset, compressed_size: size, uncompressed_size: whole } = section.range;
+        let end = offset.checked_add(size);
+        let bound = size.saturating_mul(MOST_INFLATED).saturating_add(SMALL);
+        if end.map_or(true, |end| end > length) || whole > bound || usize::try_from(bound).is_err() {
             return Ok(None);
         }
-        let mut raw = with_room(section.size as usize)?;
-        while raw.len() < section.size as usize {
+        let mut raw = with_room(size as usize)?;
+        while raw.len() < size as usize {
             let done = raw.len();
-            raw.resize(section.size.min((done + READ_AT_ONCE) as u64) as usize, 0);
-            if self.file.read_exact_at(&mut raw[done..], section.offset + done as u64).is_err() {
+            raw.resize(size.min((done + READ_AT_ONCE) as u64) as usize, 0);
+            if self.file.read_exact_at(&mut raw[done..], offset + done as u64).is_err() {
                 return Ok(None);
             }
         }
-        match section.packed {
-            Packed::No => Ok(Some(raw)),
-            Packed::Zlib => inflated(&raw, section.inflated, true),
-            Packed::Zstd => inflated(&raw, section.inflated, false),
+        match format {
+            CompressionFormat::None => Ok(Some(raw)),
+            _ => inflated(&raw, whole, format),
         }
     }
 
@@ -195,11 +176,11 @@ impl Binary {
     pub fn read_linked(&self, address: u64, to: &mut [u8]) -> bool {
         let has = |section: &&Section| {
             let within = address.checked_sub(section.address).filter(|_| section.address > 0);
-            let rest = within.and_then(|within| section.size.checked_sub(within));
-            matches!(section.packed, Packed::No) && rest.is_some_and(|rest| rest >= to.len() as u64)
+            let rest = within.and_then(|within| section.range.compressed_size.checked_sub(within));
+            section.range.format == CompressionFormat::None && rest.is_some_and(|rest| rest >= to.len() as u64)
         };
         let Some(section) = self.sections.iter().find(has) else { return false };
-        let place = section.offset.checked_add(address - section.address);
+        let place = section.range.offset.checked_add(address - section.address);
         place.is_some_and(|place| self.file.read_exact_at(to, place).is_ok())
     }
 
@@ -229,18 +210,16 @@ impl Binary {
     }
 }
 
-fn inflated(raw: &[u8], size: u64, zlib: bool) -> Result<Option<Vec<u8>>> {
-    let mut room: Vec<u8> = with_room(size as usize)?;
-    room.resize(size as usize, 0);
-    let done = if zlib {
-        use miniz_oxide::inflate::decompress_slice_iter_to_slice;
-        decompress_slice_iter_to_slice(&mut room, std::iter::once(raw), true, true).unwrap_or(0)
-    } else {
-        let mut decoder = match ruzstd::StreamingDecoder::new(Cursor::new(raw)) {
-            Ok(decoder) => decoder,
-            Err(_) => return Ok(None),
-        };
-        decoder.read_exact(&mut room).map_or(0, |()| room.len())
+/// None: it is damaged, or packed in a way that nobody here knows.
+fn inflated(raw: &[u8], size: u64, format: CompressionFormat) -> Result<Option<Vec<u8>>> {
+    let mut room = filled(size as usize, 0u8)?;
+    let is_whole = match format {
+        CompressionFormat::Zlib => {
+            decompress_slice_iter_to_slice(&mut room, std::iter::once(raw), true, true) == Ok(room.len())
+        }
+        CompressionFormat::Zstandard => ruzstd::StreamingDecoder::new(Cursor::new(raw))
+            .is_ok_and(|mut decoder| decoder.read_exact(&mut room).is_ok()),
+        _ => false,
     };
-    Ok((done == room.len()).then_some(room))
+    Ok(is_whole.then_some(room))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use gimli::{constants as dw, Attribute, AttributeValue, DwTag, Expression, Reader};
+use gimli::{constants as dw, Attribute, AttributeValue, DwTag, Expression, Operation};
 
 use super::units::{Debug, Die, Unit, R};
 use crate::failure::{joined, push, Control, Failure, Result};
@@ -63,7 +63,8 @@ pub(super) struct Index {
 /// Of all modules.
 pub(super) struct Found {
     pub indexes: Vec<Index>,
-    /// Definitions that are not yet in them, as their names are elsewhere, each with a mark that differs where types do.
+    /// Definitions that are not yet in them, as their names are elsewhere, each with a mark that differs where types
+    /// do.
     pub odd: Vec<(Die, u64)>,
 }
 
@@ -93,19 +94,8 @@ pub(super) fn head(name: &[u8]) -> &[u8] {
     // "<lambda(int)>" and operators begin with it
     let start = usize::from(name.first() == Some(&b'<'));
     let end = name.iter().skip(start).position(|letter| *letter == b'<').map_or(name.len(), |at| at + start);
-    name[..end].trim_ascii_end_()
-}
-
-/// `<[u8]>::trim_ascii_end`, which Rust has since 1.80.
-trait Trim {
-    fn trim_ascii_end_(&self) -> &[u8];
-}
-
-impl Trim for [u8] {
-    fn trim_ascii_end_(&self) -> &[u8] {
-        let end = self.iter().rposition(|letter| *letter != b' ').map_or(0, |at| at + 1);
-        &self[..end]
-    }
+    let end = name[..end].iter().rposition(|letter| *letter != b' ').map_or(0, |at| at + 1);
+    &name[..end]
 }
 
 fn hashed(start: u64, bytes: &[u8]) -> u64 {
@@ -176,7 +166,8 @@ struct Scan<'a> {
 
 impl Scan<'_> {
     fn run(&mut self) -> Result<()> {
-        let _ = self.entries()?;
+        // as far as they can be read
+        self.entries().unwrap_or(Ok(()))?;
         let end = self.unit.length();
         while let Some(level) = self.levels.pop() {
             self.scopes[level.scope as usize].end = end;
@@ -196,38 +187,28 @@ impl Scan<'_> {
         push(&mut self.part.scopes, std::mem::take(&mut self.scopes))
     }
 
-    fn entries(&mut self) -> Result<gimli::Result<()>> {
-        let unit = self.unit;
-        let mut raw = match unit.inner.entries_raw(None) {
-            Ok(raw) => raw,
-            Err(error) => return Ok(Err(error)),
-        };
+    fn entries(&mut self) -> gimli::Result<Result<()>> {
+        let mut raw = self.unit.inner.entries_raw(None)?;
         while !raw.is_empty() {
             let (at, depth) = (raw.next_offset().0 as u32, raw.next_depth());
             while self.levels.last().is_some_and(|level| level.depth >= depth) {
                 let Some(level) = self.levels.pop() else { break };
                 self.scopes[level.scope as usize].end = at;
             }
-            let abbreviation = match raw.read_abbreviation() {
-                Ok(Some(abbreviation)) => abbreviation,
-                Ok(None) => continue,
-                Err(error) => return Ok(Err(error)),
-            };
+            let Some(abbreviation) = raw.read_abbreviation()? else { continue };
             let tag = abbreviation.tag();
             if !matters(tag) {
-                if let Err(error) = raw.skip_attributes(abbreviation.attributes()) {
-                    return Ok(Err(error));
-                }
+                raw.skip_attributes(abbreviation.attributes())?;
                 continue;
             }
             let mut said = Said::default();
             for each in abbreviation.attributes() {
-                match raw.read_attribute(*each) {
-                    Ok(attribute) => self.listen(&mut said, &attribute),
-                    Err(error) => return Ok(Err(error)),
-                }
+                self.listen(&mut said, &raw.read_attribute(*each)?);
             }
-            self.take(tag, at, depth, &said, abbreviation.has_children())?;
+            let taken = self.take(tag, at, depth, &said, abbreviation.has_children());
+            if taken.is_err() {
+                return Ok(taken);
+            }
         }
         Ok(Ok(()))
     }
@@ -249,7 +230,7 @@ impl Scan<'_> {
             dw::DW_AT_external => said.is_external = value == AttributeValue::Flag(true),
             dw::DW_AT_specification | dw::DW_AT_abstract_origin => said.specification = true,
             dw::DW_AT_location => said.location = value.exprloc_value(),
-            dw::DW_AT_low_pc => said.low = dwarf.attr_address(unit, value).ok().flatten(),
+            dw::DW_AT_low_pc => said.low = self.debug.address_of(self.number, value),
             dw::DW_AT_high_pc => said.high = Some(value),
             dw::DW_AT_ranges => said.ranges = Some(value),
             _ => {}
@@ -316,26 +297,20 @@ impl Scan<'_> {
 
     /// Where a variable is that stays where it is.
     fn place(&self, expression: Expression<R>) -> Option<Place> {
-        let mut bytes = expression.0;
-        let size = self.unit.inner.header.address_size();
-        let first = gimli::DwOp(bytes.read_u8().ok()?);
-        let value = match first {
-            dw::DW_OP_addr => bytes.read_address(size).ok()?,
-            dw::DW_OP_const8u => bytes.read_u64().ok()?,
-            dw::DW_OP_const4u => u64::from(bytes.read_u32().ok()?),
-            dw::DW_OP_addrx | dw::DW_OP_GNU_addr_index | dw::DW_OP_constx | dw::DW_OP_GNU_const_index => {
-                let index = bytes.read_uleb128().ok()?;
-                self.debug.address(self.number, gimli::DebugAddrIndex(usize::try_from(index).ok()?))?
-            }
+        let mut operations = expression.operations(self.unit.inner.encoding());
+        let indexed = |index| self.debug.address(self.number, index);
+        let (value, is_address) = match operations.next().ok()?? {
+            Operation::Address { address } => (address, true),
+            Operation::AddressIndex { index } => (indexed(index)?, true),
+            Operation::UnsignedConstant { value } => (value, false),
+            Operation::ConstantIndex { index } => (indexed(index)?, false),
             _ => return None,
         };
-        let next = if bytes.is_empty() { None } else { Some(gimli::DwOp(bytes.read_u8().ok()?)) };
-        let is_address = matches!(first, dw::DW_OP_addr | dw::DW_OP_addrx | dw::DW_OP_GNU_addr_index);
-        match next {
-            Some(dw::DW_OP_GNU_push_tls_address | dw::DW_OP_form_tls_address) => Some(Place::OfThread(value)),
-            None | Some(dw::DW_OP_piece) if is_address => Some(Place::Address(value)),
-            Some(dw::DW_OP_plus_uconst) if is_address => {
-                Some(Place::Address(value.wrapping_add(bytes.read_uleb128().ok()?)))
+        match operations.next().ok()? {
+            Some(Operation::TLS) => Some(Place::OfThread(value)),
+            None | Some(Operation::Piece { .. }) if is_address => Some(Place::Address(value)),
+            Some(Operation::PlusConstant { value: more }) if is_address => {
+                Some(Place::Address(value.wrapping_add(more)))
             }
             _ => None,
         }
@@ -353,11 +328,7 @@ impl Scan<'_> {
         }
         let Some(low) = said.low else { return Ok(()) };
         let high = match said.high {
-            Some(AttributeValue::Udata(size)) => low.checked_add(size),
-            Some(value) => match value.udata_value() {
-                Some(size) => low.checked_add(size),
-                None => self.debug.dwarf(self.number).attr_address(&self.unit.inner, value).ok().flatten(),
-            },
+            Some(high) => self.debug.end_of_code(self.number, low, high),
             None => low.checked_add(1),
         };
         self.code(die, low, high.unwrap_or(low))

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use gimli::{constants as dw, AttributeValue, DwTag, Reader, UnitOffset};
+use gimli::{constants as dw, AttributeValue, DwTag, Operation, UnitOffset};
 
 use super::index::is_type;
 use super::program::{Program, NOWHERE};
-use super::units::{Die, Entry, R};
+use super::units::{Die, R};
 use crate::types::facts::{Argument, BitField, Form, TypeId, TypeSource};
 use crate::types::spelling::parts_of;
 
@@ -37,8 +37,8 @@ impl Members {
             return false;
         }
         let mut whole = self.all.iter().filter(|each| each.place == Some(0) && !each.is_base);
-        let size_of = |of: Die| program.plain(of).0.and_then(|kind| program.debug.number(kind, dw::DW_AT_byte_size));
-        let is_variant = |each: &&Member| !each.name.is_empty() && each.of.and_then(size_of) == Some(size);
+        let is_variant =
+            |each: &&Member| !each.name.is_empty() && each.of.and_then(|of| program.size_of(of)) == Some(size);
         match whole.clone().filter(is_variant).count() {
             0 => false,
             1 => whole.any(|each| each.is_artificial && each.name.is_empty()),
@@ -55,15 +55,16 @@ pub(super) fn constant(value: &AttributeValue<R>) -> Option<i64> {
 impl Program {
     /// The entries in one, as far as reading them is allowed.
     pub(super) fn read(&self, die: Die, mut each: impl FnMut(Die, DwTag)) {
-        self.read_entries(die, |die, entry| each(die, entry.tag()));
-    }
-
-    fn read_entries(&self, die: Die, mut each: impl FnMut(Die, Entry<'_>)) {
         self.debug.children(die, |die, entry| {
             self.left.set(self.left.get().saturating_sub(1));
-            each(die, entry);
+            each(die, entry.tag());
             self.left.get() > 0
         });
+    }
+
+    /// In bytes, of what an entry is without typedefs.
+    fn size_of(&self, die: Die) -> Option<u64> {
+        self.debug.number(self.plain(die).0?, dw::DW_AT_byte_size)
     }
 
     pub(super) fn members(&self, die: Die) -> Members {
@@ -141,12 +142,11 @@ impl Program {
         let place = match self.debug.value(die, dw::DW_AT_data_member_location) {
             None => 0,
             Some(AttributeValue::Exprloc(expression)) => {
-                let mut bytes: R = expression.0;
-                if gimli::DwOp(bytes.read_u8().ok()?) != dw::DW_OP_plus_uconst {
-                    return None;
+                let mut operations = expression.operations(self.debug.unit(die).inner.encoding());
+                match (operations.next(), operations.next()) {
+                    (Ok(Some(Operation::PlusConstant { value })), Ok(None)) => value,
+                    _ => return None,
                 }
-                let place = bytes.read_uleb128().ok()?;
-                bytes.is_empty().then_some(place)?
             }
             Some(value) => value.udata_value()?,
         };
@@ -160,8 +160,7 @@ impl Program {
             return place.checked_add(offset);
         }
         let own = self.debug.number(die, dw::DW_AT_byte_size);
-        let size_of = |of: Die| self.plain(of).0.and_then(|kind| self.debug.number(kind, dw::DW_AT_byte_size));
-        let size = own.or_else(|| self.debug.referred(die, dw::DW_AT_type).and_then(size_of))?;
+        let size = own.or_else(|| self.size_of(self.debug.referred(die, dw::DW_AT_type)?))?;
         place.checked_add(size.checked_mul(8)?)?.checked_sub(offset)?.checked_sub(bits)
     }
 

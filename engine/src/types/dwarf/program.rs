@@ -12,15 +12,15 @@ use super::members::{constant, Member};
 use super::names::{declaration, paths, Names};
 use super::units::{Debug, Die};
 use super::variables::{with_path, Externals};
-use crate::failure::{push, Control, Result};
+use crate::failure::{kept, push, Control, Result};
 use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
 
 /// A longer chain of typedefs leads back to itself.
 const MOST_TYPEDEFS: u32 = 10_000;
 /// How deeply types may be nested: members of members, pointers to pointers.
 const DEEPEST: u32 = 100;
-/// The most entries in types that are read: a constant, and one more for so many bytes. Genuine debug information has no
-/// more; what is hostile could keep us reading forever.
+/// The most entries in types that are read: a constant, and one more for so many bytes. Genuine debug information has
+/// no more; what is hostile could keep us reading forever.
 const MOST_ENTRIES: u64 = 1 << 24;
 const BYTES_PER_ENTRY: u64 = 8;
 /// The most functions of a program whose structs are all listed.
@@ -514,12 +514,7 @@ fn same_tag(tag: DwTag) -> u16 {
 
 impl TypeSource for Program {
     fn facts(&self, of: TypeId) -> Result<Rc<Facts>> {
-        if let Some(known) = self.facts.borrow().get(&of) {
-            return Ok(known.clone());
-        }
-        let facts = Rc::new(self.describe(of).unwrap_or_else(|| Facts::new("", Form::Other, 0)));
-        self.facts.borrow_mut().insert(of, facts.clone());
-        Ok(facts)
+        kept(&self.facts, of, || Ok(Rc::new(self.describe(of).unwrap_or_else(|| Facts::new("", Form::Other, 0)))))
     }
 
     fn by_name(&self, name: &str) -> Result<Option<TypeId>> {

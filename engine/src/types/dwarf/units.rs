@@ -321,6 +321,19 @@ impl Debug {
         Some(Die { unit: die.unit, at: scope.at })
     }
 
+    /// The address that an attribute is.
+    pub fn address_of(&self, unit: u32, value: AttributeValue<R>) -> Option<u64> {
+        self.dwarf(unit).attr_address(&self.units[unit as usize].inner, value).ok().flatten()
+    }
+
+    /// Where code ends that begins at `low`.
+    pub fn end_of_code(&self, unit: u32, low: u64, high: AttributeValue<R>) -> Option<u64> {
+        match high.udata_value() {
+            Some(size) => low.checked_add(size),
+            None => self.address_of(unit, high),
+        }
+    }
+
     pub fn address(&self, unit: u32, index: DebugAddrIndex) -> Option<u64> {
         self.dwarf(unit).address(&self.units[unit as usize].inner, index).ok()
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::locals::{Local, Place, VariableFrame};
 use super::{locals, GivenStacks, GivenThread};
 use crate::failure::{push, Control, Result};
-use crate::types::dwarf::interface::{answered, asked, Answer};
+use crate::messages::{answered, Answer, Asked, Tellable, NONE};
 use crate::types::dwarf::program::Program;
 use crate::{Engine, Given, Table};
 
@@ -15,7 +15,7 @@ use crate::{Engine, Given, Table};
 /// thread its number and registers (see `GivenStacks`).
 #[no_mangle]
 pub unsafe extern "C" fn arenascope_types_locals(
-    program: &Program,
+    program: &Rc<Program>,
     engine: &Engine,
     numbers: &Table,
     text: &Table,
@@ -23,15 +23,15 @@ pub unsafe extern "C" fn arenascope_types_locals(
     to: &mut [Given; 2],
 ) -> i32 {
     answered(to, |answer| {
-        let mut asked = asked(numbers, text);
-        let (kernel_base, kernel) = (asked.number()? as u64, asked.bytes()?);
+        let mut asked = Asked::of(numbers, text);
+        let (kernel_base, kernel) = asked.next()?;
         let mut stacks = GivenStacks { threads: Vec::new(), kernel, kernel_base };
         while !asked.is_empty() {
-            push(&mut stacks.threads, GivenThread { tid: asked.number()? as u64, general: asked.bytes()? })?;
+            push(&mut stacks.threads, GivenThread { tid: asked.next()?, general: asked.next()? })?;
         }
         let found = locals(program, &engine.image, &stacks, control)?;
         let mut frames: Vec<Rc<VariableFrame>> = Vec::new();
-        answer.list(&found, |answer, local| {
+        answer.list(found.iter(), |answer, local| {
             // variables of one frame follow each other
             if let Place::Within(frame) = &local.place {
                 if frames.last().map_or(true, |last| !Rc::ptr_eq(last, frame)) {
@@ -40,30 +40,26 @@ pub unsafe extern "C" fn arenascope_types_locals(
             }
             one(answer, local, frames.len())
         })?;
-        answer.list(&frames, |answer, frame| {
-            [frame.code, frame.low, frame.high].iter().try_for_each(|each| answer.number(*each as i64))?;
-            answer.list(&frame.registers, |answer, register| answer.number(*register as i64))
-        })
+        answer.add(frames)
     })
 }
 
+impl Tellable for VariableFrame {
+    fn tell(&self, answer: &mut Answer) -> Result<()> {
+        answer.add((self.code, self.low, self.high, &self.registers))
+    }
+}
+
 fn one(answer: &mut Answer, local: &Local, frames: usize) -> Result<()> {
-    answer.number(i64::from(local.of))?;
-    answer.string(&local.name)?;
-    answer.number(local.tid as i64)?;
-    answer.number(i64::from(local.frame))?;
-    answer.string(&local.function)?;
-    let (mut address, mut data, mut within) = (None, None, None);
+    answer.add((local.of, &local.name, local.tid, local.frame, &local.function))?;
     match &local.place {
-        Place::Address(found) => address = Some(*found as i64),
-        Place::Data(found) => data = Some(found),
-        Place::Within(_) => within = Some(frames as i64 - 1),
-        Place::Nowhere => {}
+        Place::Address(found) => answer.add((*found, NONE, NONE)),
+        Place::Data(found) => {
+            answer.add(NONE)?;
+            answer.bytes(found)?;
+            answer.add(NONE)
+        }
+        Place::Within(_) => answer.add((NONE, NONE, frames - 1)),
+        Place::Nowhere => answer.add([NONE; 3]),
     }
-    answer.option(address)?;
-    match data {
-        Some(data) => answer.bytes(data)?,
-        None => answer.option(None)?,
-    }
-    answer.option(within)
 }

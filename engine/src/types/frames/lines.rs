@@ -1,5 +1,6 @@
 //! Which line of which source file an address of code is of.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -7,7 +8,7 @@ use gimli::{
     constants as dw, AttributeValue, DebugLine, EndianSlice, IncompleteLineProgram, Reader, RunTimeEndian, Section,
 };
 
-use crate::failure::{copied, push, Result};
+use crate::failure::{copied, kept, push, Result};
 use crate::types::dwarf::elf_file::{Binary, Contents};
 use crate::types::dwarf::units::Debug;
 use crate::types::frames::scopes::Line;
@@ -76,19 +77,19 @@ impl Lines {
 #[derive(Default)]
 pub struct LineTables {
     /// Sections, by modules' numbers.
-    sections: HashMap<u32, Option<Rc<Contents>>>,
-    units: HashMap<u32, Rc<Lines>>,
+    sections: RefCell<HashMap<u32, Option<Rc<Contents>>>>,
+    units: RefCell<HashMap<u32, Rc<Lines>>>,
 }
 
 impl LineTables {
     /// The line of an address of the file, which is in this unit.
-    pub fn at(&mut self, debug: &Debug, unit: u32, code: u64) -> Result<Option<Line>> {
+    pub fn at(&self, debug: &Debug, unit: u32, code: u64) -> Result<Option<Line>> {
         let row = self.of(debug, unit)?.at(code);
         Ok(row.map(|row| Line { unit, file: row.file.into(), line: row.line.into() }))
     }
 
     /// Whether something is declared in this line's source file, and behind it.
-    pub fn is_behind(&mut self, debug: &Debug, declared: Line, here: Line) -> Result<bool> {
+    pub fn is_behind(&self, debug: &Debug, declared: Line, here: Line) -> Result<bool> {
         if declared.unit != here.unit || declared.line <= here.line {
             return Ok(false);
         }
@@ -96,17 +97,11 @@ impl LineTables {
         Ok(lines.file(here.file).is_some_and(|name| lines.file(declared.file) == Some(name)))
     }
 
-    fn of(&mut self, debug: &Debug, unit: u32) -> Result<Rc<Lines>> {
-        if let Some(known) = self.units.get(&unit) {
-            return Ok(known.clone());
-        }
-        let lines = Rc::new(self.read(debug, unit)?.unwrap_or_default());
-        self.units.try_reserve(1)?;
-        self.units.insert(unit, lines.clone());
-        Ok(lines)
+    fn of(&self, debug: &Debug, unit: u32) -> Result<Rc<Lines>> {
+        kept(&self.units, unit, || Ok(Rc::new(self.read(debug, unit)?.unwrap_or_default())))
     }
 
-    fn read(&mut self, debug: &Debug, unit: u32) -> Result<Option<Lines>> {
+    fn read(&self, debug: &Debug, unit: u32) -> Result<Option<Lines>> {
         // that of a part in a file of its own is where the rest of the unit is
         let whole = debug.units[unit as usize].skeleton.unwrap_or(unit);
         let Some(AttributeValue::DebugLineRef(at)) = debug.value(debug.root(whole), dw::DW_AT_stmt_list) else {
@@ -119,17 +114,10 @@ impl LineTables {
         program.ok().map(|program| Lines::new(debug, whole, program)).transpose()
     }
 
-    fn section(&mut self, debug: &Debug, module: u32) -> Result<Option<Rc<Contents>>> {
-        if let Some(known) = self.sections.get(&module) {
-            return Ok(known.clone());
-        }
-        let file = Binary::open(&debug.modules[module as usize].described_in);
-        let section = match file {
-            Some(file) => file.read(".debug_line")?.map(Rc::new),
-            None => None,
-        };
-        self.sections.try_reserve(1)?;
-        self.sections.insert(module, section.clone());
-        Ok(section)
+    fn section(&self, debug: &Debug, module: u32) -> Result<Option<Rc<Contents>>> {
+        kept(&self.sections, module, || {
+            let file = Binary::open(&debug.modules[module as usize].described_in);
+            Ok(file.map_or(Ok(None), |file| file.read(".debug_line"))?.map(Rc::new))
+        })
     }
 }

@@ -9,7 +9,7 @@ use gimli::{
     ValueType,
 };
 
-use crate::failure::{filled, push, Control, Result};
+use crate::failure::{filled, kept, push, Control, Result};
 use crate::types::dwarf::program::Program;
 use crate::types::dwarf::units::{Debug, Die, R};
 use crate::types::facts::{Form, TypeId, TypeSource};
@@ -102,7 +102,7 @@ struct Code {
 pub struct Locals<'a> {
     program: &'a Program,
     memory: &'a StackMemory<'a>,
-    lines: RefCell<LineTables>,
+    lines: LineTables,
     codes: RefCell<HashMap<u64, Option<Rc<Code>>>>,
     /// Calls of a function, by the addresses of its file that they return to.
     calls: RefCell<HashMap<(Die, u64), Rc<Call>>>,
@@ -110,7 +110,7 @@ pub struct Locals<'a> {
 
 impl<'a> Locals<'a> {
     pub fn new(program: &'a Program, memory: &'a StackMemory<'a>) -> Self {
-        Locals { program, memory, lines: RefCell::default(), codes: RefCell::default(), calls: RefCell::default() }
+        Locals { program, memory, lines: LineTables::default(), codes: RefCell::default(), calls: RefCell::default() }
     }
 
     /// Adds the variables of a thread's frames, of which the innermost comes first.
@@ -157,33 +157,19 @@ impl<'a> Locals<'a> {
     }
 
     fn code_at(&self, code: u64) -> Result<Option<Rc<Code>>> {
-        if let Some(known) = self.codes.borrow().get(&code) {
-            return Ok(known.clone());
-        }
-        let found = match function_at(self.program, code) {
-            Some((die, bias)) => Some(Rc::new(self.functions(die, bias, code.wrapping_sub(bias))?)),
-            None => None,
-        };
-        let mut codes = self.codes.borrow_mut();
-        codes.try_reserve(1)?;
-        codes.insert(code, found.clone());
-        Ok(found)
+        kept(&self.codes, code, || {
+            let Some((die, bias)) = function_at(self.program, code) else { return Ok(None) };
+            Ok(Some(Rc::new(self.functions(die, bias, code.wrapping_sub(bias))?)))
+        })
     }
 
     fn call(&self, function: Die, returns: u64) -> Result<Rc<Call>> {
-        if let Some(known) = self.calls.borrow().get(&(function, returns)) {
-            return Ok(known.clone());
-        }
-        let found = Rc::new(self.program.debug.call(function, returns)?);
-        let mut calls = self.calls.borrow_mut();
-        calls.try_reserve(1)?;
-        calls.insert((function, returns), found.clone());
-        Ok(found)
+        kept(&self.calls, (function, returns), || self.program.debug.call(function, returns).map(Rc::new))
     }
 
     fn functions(&self, outermost: Die, bias: u64, code: u64) -> Result<Code> {
         let debug = &self.program.debug;
-        let mut line = self.lines.borrow_mut().at(debug, outermost.unit, code)?;
+        let mut line = self.lines.at(debug, outermost.unit, code)?;
         let mut functions = Vec::new();
         for scope in debug.scopes(outermost, code)?.into_iter().rev() {
             let call = scope.call;
@@ -199,9 +185,7 @@ impl<'a> Locals<'a> {
         for each in scope.variables {
             // a variable that is declared further down has a place but no value yet
             let is_behind = match (line, declared(debug, each.die)) {
-                (Some(line), Some(declared)) if !each.is_argument => {
-                    self.lines.borrow_mut().is_behind(debug, declared, line)?
-                }
+                (Some(line), Some(declared)) if !each.is_argument => self.lines.is_behind(debug, declared, line)?,
                 _ => false,
             };
             if !is_behind {

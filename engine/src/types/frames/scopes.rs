@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use gimli::{constants as dw, Attribute, AttributeValue, DwAt, DwTag, Expression, Operation, Register, UnitOffset};
 
-use crate::failure::{push, Result};
+use crate::failure::{include, push, Result};
 use crate::types::dwarf::units::{Debug, Die, R};
 
 /// An entry can take what it says from another, and that one from a third.
@@ -81,8 +81,8 @@ fn is_variable(tag: DwTag) -> bool {
 }
 
 impl Debug {
-    /// The function, which has this entry, and the ones inlined in it that have this address of their file, the outermost
-    /// first.
+    /// The function, which has this entry, and the ones inlined in it that have this address of their file, the
+    /// outermost first.
     pub fn scopes(&self, function: Die, code: u64) -> Result<Vec<Scope>> {
         let mut reading = Reading {
             debug: self,
@@ -191,15 +191,11 @@ impl Debug {
     fn listen(&self, unit: u32, said: &mut Said, attribute: &Attribute<R>) {
         let value = attribute.value();
         match attribute.name() {
-            dw::DW_AT_low_pc => {
-                said.low = self.dwarf(unit).attr_address(&self.units[unit as usize].inner, value).ok().flatten();
-            }
+            dw::DW_AT_low_pc => said.low = self.address_of(unit, value),
             dw::DW_AT_high_pc => said.high = Some(value),
             dw::DW_AT_ranges => said.ranges = Some(value),
             dw::DW_AT_abstract_origin => said.origin = Some(value),
-            dw::DW_AT_call_return_pc => {
-                said.returns = self.dwarf(unit).attr_address(&self.units[unit as usize].inner, value).ok().flatten();
-            }
+            dw::DW_AT_call_return_pc => said.returns = self.address_of(unit, value),
             dw::DW_AT_call_origin => said.calls = Some(value),
             dw::DW_AT_call_target | dw::DW_AT_GNU_call_site_target => said.target = Some(value),
             dw::DW_AT_location => said.location = Some(value),
@@ -248,7 +244,7 @@ impl Debug {
     pub fn start_of(&self, function: Die) -> Option<u64> {
         let (dwarf, inner) = (self.dwarf(function.unit), &self.unit(function).inner);
         if let Some(low) = self.value(function, dw::DW_AT_low_pc) {
-            return dwarf.attr_address(inner, low).ok().flatten();
+            return self.address_of(function.unit, low);
         }
         let mut ranges = dwarf.attr_ranges(inner, self.value(function, dw::DW_AT_ranges)?).ok().flatten()?;
         ranges.next().ok().flatten().map(|range| range.begin)
@@ -277,14 +273,7 @@ impl Debug {
             return Some(false);
         }
         let low = said.low?;
-        let high = match said.high? {
-            AttributeValue::Udata(size) => low.saturating_add(size),
-            value => match value.udata_value() {
-                Some(size) => low.saturating_add(size),
-                None => dwarf.attr_address(inner, value).ok().flatten()?,
-            },
-        };
-        Some((low..high).contains(&code))
+        Some((low..self.end_of_code(unit, low, said.high?)?).contains(&code))
     }
 }
 
@@ -345,8 +334,7 @@ impl Reading<'_> {
 
     fn meet(&mut self, scope: usize, origin: Option<Die>) -> Result<()> {
         if let Some(origin) = origin {
-            self.met.try_reserve(1)?;
-            self.met.insert((scope, origin));
+            include(&mut self.met, (scope, origin))?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Blocks to which nothing typed leads, as what is lost: those that hold what all blocks hold that surely are of a type.
+//! Blocks to which nothing typed leads, as what is lost: those that hold what all blocks hold that surely are of a
+//! type.
 //!
 //! It is a guess, and none where two types do as well.
 
@@ -9,7 +10,7 @@ use super::claims::Strength;
 use super::layouts::{FlatType, Target};
 use super::names::{At, Claimed, NameForm, Proof, NO_LEVEL};
 use super::trace::Tracer;
-use crate::failure::{filled, push, Result};
+use crate::failure::{filled, insert, push, Result};
 use crate::types::facts::{Language, TypeId};
 
 /// So many blocks that surely are of a type are looked at.
@@ -118,8 +119,7 @@ impl Tracer<'_> {
             if layout.polymorphic || layout.parts() == 0 || layout.flexible.is_some() || words > MOST_WORDS {
                 continue;
             }
-            places.try_reserve(1)?;
-            places.insert(name as u32, models.len());
+            insert(&mut places, name as u32, models.len())?;
             let (words, functions) =
                 (filled(words, Word::default())?, filled(layout.functions.len(), BTreeSet::new())?);
             push(&mut models, Model { of, name: name as u32, layout, words, sample: 0, functions })?;

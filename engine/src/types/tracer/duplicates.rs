@@ -6,7 +6,7 @@ use super::names::{NameForm, NONE};
 use super::rows::{Known, Patterns};
 use super::waste::{Sum, UNSHARED, WORTH};
 use crate::failure::{filled, push, with_room, Control, Result};
-use crate::resident_pages::Present;
+use crate::resident_pages::{in_memory, Present};
 use crate::types::facts::Form;
 
 /// A function may well have captured so much by value.
@@ -140,7 +140,7 @@ fn add_group(
         let (start, size) = (memory.start(*block), memory.size(*block));
         sum.number += 1;
         sum.room += size;
-        sum.resident += present.map_or(0, |present| present.within(start, start.wrapping_add(size)));
+        sum.resident += in_memory(present, start, size);
     }
     if number == 1 {
         return Ok(());

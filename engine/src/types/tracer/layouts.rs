@@ -1,7 +1,7 @@
 //! Types flattened: what in an object of a type can lead to blocks, in order of offsets.
 //!
-//! Members of members and base classes stand at their offsets in the whole. A container that is found stops the descent,
-//! as it alone knows which of its words count. Alternatives of a union are kept apart.
+//! Members of members and base classes stand at their offsets in the whole. A container that is found stops the
+//! descent, as it alone knows which of its words count. Alternatives of a union are kept apart.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::containers::forms::{places, Container, Library, COUNTED_IN_RUST};
 use super::containers::{libcxx, libstdcxx};
 use super::memory::Memory;
-use crate::failure::{push, Result};
+use crate::failure::{insert, kept, push, Result};
 use crate::image::Span;
 use crate::types::facts::{Facts, Field, Form, Language, TypeId, TypeSource};
 use crate::types::spelling::parts_of;
@@ -216,7 +216,7 @@ type SizedTypes = Rc<[(TypeId, u64)]>;
 
 /// Types by number: a source's, and those that containers make up, which have negative numbers.
 pub struct TypeTable {
-    source: Box<dyn TypeSource>,
+    source: Rc<dyn TypeSource>,
     word: u64,
     known: RefCell<HashMap<TypeId, Rc<Facts>>>,
     /// Those in the order in which they were met.
@@ -225,12 +225,11 @@ pub struct TypeTable {
     shortened: RefCell<HashMap<TypeId, Option<TypeId>>>,
     beginnings: RefCell<HashMap<TypeId, SizedTypes>>,
     keys: RefCell<HashMap<TypeId, Field>>,
-    names: RefCell<HashMap<Box<str>, Option<TypeId>>>,
 }
 
 impl TypeTable {
     /// `word`: bytes of a pointer.
-    pub fn new(source: Box<dyn TypeSource>, word: u64) -> TypeTable {
+    pub fn new(source: Rc<dyn TypeSource>, word: u64) -> TypeTable {
         TypeTable {
             source,
             word,
@@ -240,7 +239,6 @@ impl TypeTable {
             shortened: RefCell::default(),
             beginnings: RefCell::default(),
             keys: RefCell::default(),
-            names: RefCell::default(),
         }
     }
 
@@ -263,8 +261,7 @@ impl TypeTable {
 
     fn keep(&self, of: TypeId, facts: Rc<Facts>) -> Result<()> {
         let mut known = self.known.borrow_mut();
-        known.try_reserve(1)?;
-        if known.insert(of, facts).is_none() {
+        if insert(&mut known, of, facts)?.is_none() {
             push(&mut self.met.borrow_mut(), of)?;
         }
         Ok(())
@@ -299,18 +296,8 @@ impl TypeTable {
         self.met.borrow().clone()
     }
 
-    /// Those that containers made up.
-    pub fn made_up_types(&self) -> Vec<TypeId> {
-        self.met.borrow().iter().copied().filter(|of| *of < 0).collect()
-    }
-
     pub fn by_name(&self, name: &str) -> Result<Option<TypeId>> {
-        if let Some(known) = self.names.borrow().get(name) {
-            return Ok(*known);
-        }
-        let found = self.source.by_name(name)?;
-        self.names.borrow_mut().insert(name.into(), found);
-        Ok(found)
+        self.source.by_name(name)
     }
 
     pub fn pointer_to(&self, of: TypeId) -> Result<TypeId> {
@@ -321,9 +308,9 @@ impl TypeTable {
         self.make(Facts { target: Some(of), ..Facts::new(&name, Form::Pointer, self.word) }, None)
     }
 
-    /// A struct that debug information does not have, or not under a name that can be found: the node of a map. The same
-    /// number for the same name and size. `key`: where it has what its container finds it by, if no other element can
-    /// have the same.
+    /// A struct that debug information does not have, or not under a name that can be found: the node of a map. The
+    /// same number for the same name and size. `key`: where it has what its container finds it by, if no other element
+    /// can have the same.
     pub fn made_up(&self, name: &str, size: u64, fields: Vec<Field>, key: Option<Field>) -> Result<TypeId> {
         let made = self.make(Facts { fields, ..Facts::new(name, Form::Struct, size) }, None)?;
         if let Some(key) = key {
@@ -337,8 +324,9 @@ impl TypeTable {
         self.keys.borrow().get(&of).cloned()
     }
 
-    /// A struct of C whose last member is text, as it is where it was allocated for a shorter one: `malloc(offsetof(struct
-    /// entry, name) + length + 1)`. It ends with characters, and has no size of its own beyond what lies before these.
+    /// A struct of C whose last member is text, as it is where it was allocated for a shorter one:
+    /// `malloc(offsetof(struct entry, name) + length + 1)`. It ends with characters, and has no size of its own beyond
+    /// what lies before these.
     pub fn shortened(&self, of: TypeId) -> Result<Option<TypeId>> {
         if let Some(known) = self.shortened.borrow().get(&of) {
             return Ok(*known);
@@ -361,7 +349,8 @@ impl TypeTable {
         Ok(found)
     }
 
-    /// The smaller structs of C that begin with the same members, two or more, by which pointers lead on; with their sizes.
+    /// The smaller structs of C that begin with the same members, two or more, by which pointers lead on; with their
+    /// sizes.
     pub fn beginnings(&self, of: TypeId) -> Result<SizedTypes> {
         if let Some(known) = self.beginnings.borrow().get(&of) {
             return Ok(known.clone());
@@ -442,9 +431,8 @@ impl TypeTable {
         if let Some(known) = made.get(&key) {
             return Ok(*known);
         }
-        made.try_reserve(1)?;
         let of = -1 - made.len() as TypeId;
-        made.insert(key, of);
+        insert(&mut made, key, of)?;
         self.keep(of, Rc::new(facts))?;
         Ok(of)
     }
@@ -558,8 +546,7 @@ impl Layouts {
         if let Some(known) = self.known.borrow().get(&of) {
             return Ok(known.clone());
         }
-        self.known.borrow_mut().try_reserve(1)?;
-        self.known.borrow_mut().insert(of, None);
+        insert(&mut self.known.borrow_mut(), of, None)?;
         let mut layout = FlatType::new(of, &*self.types.facts(of)?);
         let left = self.members_left.replace(MOST_MEMBERS);
         let at = Place { offset: 0, step: "".into(), depth, label: layout.name.clone(), inside: None };
@@ -575,20 +562,11 @@ impl Layouts {
     }
 
     pub fn container(&self, of: TypeId) -> Result<Option<Rc<Container>>> {
-        if let Some(known) = self.containers.borrow().get(&of) {
-            return Ok(known.clone());
-        }
-        let facts = self.types.facts(of)?;
-        let mut found = None;
-        for library in self.libraries {
-            found = library(&self.types, of, &facts)?;
-            if found.is_some() {
-                break;
-            }
-        }
-        let found = found.map(Rc::new);
-        self.containers.borrow_mut().insert(of, found.clone());
-        Ok(found)
+        kept(&self.containers, of, || {
+            let facts = self.types.facts(of)?;
+            let asked = self.libraries.iter().map(|library| library(&self.types, of, &facts));
+            Ok(asked.filter_map(Result::transpose).next().transpose()?.map(Rc::new))
+        })
     }
 
     /// Adds what a member can lead to.
@@ -773,8 +751,7 @@ impl Vtables {
             _ => (),
         }
         let found = self.find(memory, table, fixed)?;
-        self.known.borrow_mut().try_reserve(1)?;
-        self.known.borrow_mut().insert(table, found);
+        insert(&mut self.known.borrow_mut(), table, found)?;
         Ok(found)
     }
 

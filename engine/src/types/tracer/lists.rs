@@ -1,8 +1,8 @@
 //! Structs to which no pointer leads, but to a member further on (container_of): what intrusive lists and hash tables
 //! have in C.
 //!
-//! A list is decided as a whole: of the structs that have such a member at that place, the one that agrees with what all
-//! the blocks hold. From there each link leads from a struct to one of the same type.
+//! A list is decided as a whole: of the structs that have such a member at that place, the one that agrees with what
+//! all the blocks hold. From there each link leads from a struct to one of the same type.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,9 +10,9 @@ use super::claims::Strength;
 use super::layouts::{FlatType, Slot, Target, TypeTable};
 use super::memory::Memory;
 use super::names::{At, Claimed, Proof};
-use super::objects::Objects;
+use super::objects::{Objects, Pointer};
 use super::trace::Named;
-use crate::failure::{push, Result};
+use crate::failure::{entry, push, Result};
 use crate::types::facts::{Form, Language, TypeId};
 
 const DEEPEST: u32 = 8;
@@ -51,8 +51,7 @@ impl Enclosing {
             if self.left > 0 && types.facts(field.of)?.form == Form::Struct {
                 self.left -= 1;
                 let place = offset.saturating_add(field.offset);
-                self.by_member.try_reserve(1)?;
-                let known = self.by_member.entry((field.of, place)).or_default();
+                let known = entry(&mut self.by_member, (field.of, place))?;
                 if known.last() != Some(&whole) {
                     push(known, whole)?;
                 }
@@ -200,15 +199,8 @@ impl Objects<'_> {
     }
 
     /// The claim of a link in a list's struct, to one of the same type; None where it may lead to anything else.
-    pub(super) fn listed(
-        &mut self,
-        slot: &Slot,
-        value: u64,
-        block: u32,
-        at: &At,
-        layout: &FlatType,
-        place: Option<u64>,
-    ) -> Result<Option<Claimed>> {
+    pub(super) fn listed(&mut self, pointer: &Pointer, block: u32) -> Result<Option<Claimed>> {
+        let Pointer { slot, value, layout, place, at } = *pointer;
         let (Some(place), Some(target)) = (place, slot.target) else { return Ok(None) };
         let start = self.memory.start(block);
         let within = value - start;
@@ -228,9 +220,9 @@ impl Objects<'_> {
         if self.proofs_beside(layout, start, known)?.is_none() {
             return Ok(None);
         }
-        self.note_listed(block)?;
+        self.note_listed(block);
         push(&mut self.enclosing, block)?;
         let name = self.names.object(layout.of)?;
-        self.claim(at.plain.max(Strength::Listed), block, name, at, slot, 0).map(Some)
+        self.claim(at.plain.max(Strength::Listed), block, name, pointer, 0).map(Some)
     }
 }

@@ -6,9 +6,9 @@ use super::claims::Strength;
 use super::containers::forms::Container;
 use super::layouts::{FlatType, Layouts, Slot, Target};
 use super::names::{At, Claimed, Proof};
-use super::objects::Objects;
+use super::objects::{Objects, Pointer};
 use super::trace::{Named, Start};
-use crate::failure::{push, Result};
+use crate::failure::{entry, push, Result};
 use crate::types::facts::{Form, TypeId};
 
 /// Of a container so many elements are looked at for proof.
@@ -53,8 +53,7 @@ pub fn claims(objects: &mut Objects, named: &Named, starts: &[Start]) -> Result<
     let mut by_block: HashMap<u32, Vec<Lost>> = HashMap::new();
     for lost in variables(objects, starts)? {
         if let Some(block) = only(objects, named, &lost)? {
-            by_block.try_reserve(1)?;
-            let those = by_block.entry(block).or_default();
+            let those = entry(&mut by_block, block)?;
             if those.is_empty() {
                 push(&mut blocks, block)?;
             }
@@ -78,7 +77,9 @@ pub fn claims(objects: &mut Objects, named: &Named, starts: &[Start]) -> Result<
             ..At::proving(Proof::None)
         };
         let name = objects.names.object(lost.of)?;
-        push(&mut claims, objects.claim(Strength::Local, block, name, &at, &lost.slot, 0)?)?;
+        let (value, layout) = (objects.memory.start(block), objects.layouts.of(lost.start.of)?);
+        let pointer = Pointer { slot: &lost.slot, value, layout: &layout, place: None, at: &at };
+        push(&mut claims, objects.claim(Strength::Local, block, name, &pointer, 0)?)?;
     }
     Ok(claims)
 }

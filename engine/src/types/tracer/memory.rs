@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::bits::Bits;
 use crate::blocks::{Blocks, NONE};
 use crate::failure::{filled, Result};
 use crate::image::{Image, Span};
@@ -31,22 +32,31 @@ pub struct VtableClass {
     pub top: i64,
 }
 
-/// What modules have besides types.
+/// What modules have besides types, as far as it is asked for.
 pub trait Modules {
     /// The demangled name of the function or variable that begins there.
-    fn symbol(&self, address: u64) -> Option<Rc<str>>;
+    fn symbol(&self, _: u64) -> Option<Rc<str>> {
+        None
+    }
 
     /// Whether a function or variable begins there, whatever its name.
-    fn has_symbol(&self, address: u64) -> bool;
+    fn has_symbol(&self, _: u64) -> bool {
+        false
+    }
 
     /// None: no vtable is there.
-    fn vtable(&self, table: u64) -> Option<VtableClass>;
+    fn vtable(&self, _: u64) -> Option<VtableClass> {
+        None
+    }
 
     /// Reads what does not change, which not every image has; false where there is none.
     fn read(&self, _: u64, _: &mut [u8]) -> bool {
         false
     }
 }
+
+/// Nothing is asked for.
+impl Modules for () {}
 
 /// How malloc rounds sizes.
 #[derive(Clone, Copy)]
@@ -98,8 +108,8 @@ pub struct Memory<'a> {
     modules: &'a dyn Modules,
     /// All that is mapped, in order; empty: not known.
     mapped: &'a [Span],
-    /// A bit for each block that malloc mapped by itself.
-    alone: Vec<u64>,
+    /// The blocks that malloc mapped by themselves.
+    alone: Bits,
     word: u64,
     last: Cell<Window>,
     windows: RefCell<Vec<Window>>,
@@ -116,10 +126,10 @@ impl<'a> Memory<'a> {
         mapped: &'a [Span],
         alone: &[u64],
     ) -> Result<Memory<'a>> {
-        let mut bits = filled(blocks.len().div_ceil(64), 0u64)?;
+        let mut found = Bits::new(blocks.len())?;
         for address in alone {
             if let (number, true) = blocks.nearest(*address) {
-                bits[number as usize / 64] |= 1 << (number % 64);
+                found.add(number as usize);
             }
         }
         Ok(Memory {
@@ -128,7 +138,7 @@ impl<'a> Memory<'a> {
             image,
             modules,
             mapped,
-            alone: bits,
+            alone: found,
             word: image.word,
             last: Cell::new(NOWHERE),
             windows: RefCell::new(filled(WINDOWS, NOWHERE)?),
@@ -263,7 +273,7 @@ impl<'a> Memory<'a> {
     /// Whether malloc mapped it by itself.
     #[inline]
     pub fn is_alone(&self, block: u32) -> bool {
-        self.alone[block as usize / 64] >> (block % 64) & 1 == 1
+        self.alone.has(block as usize)
     }
 
     /// Whether malloc gives this block for exactly this size.
@@ -309,8 +319,8 @@ impl<'a> Memory<'a> {
         Ok(is_text && self.fits(block, offset + length as u64 + 1))
     }
 
-    /// Whether a block has a text of redis behind its header: it ends in a zero, and the block is as large as malloc makes
-    /// it for the text's room.
+    /// Whether a block has a text of redis behind its header: it ends in a zero, and the block is as large as malloc
+    /// makes it for the text's room.
     pub fn has_sds(&self, block: u32) -> bool {
         let start = self.start(block);
         SDS_HEADERS.iter().any(|past| {
@@ -369,45 +379,27 @@ impl<'a> Memory<'a> {
 
     /// The bytes from an address on up to a 0, `longest` at most; None where no 0 ends what can be read.
     pub fn text(&self, address: u64, longest: usize) -> Result<Option<Vec<u8>>> {
-        const PIECE: usize = 256;
-        let (mut text, mut piece) = (Vec::new(), [0; PIECE]);
-        while text.len() < longest {
-            let Some(at) = address.checked_add(text.len() as u64) else { return Ok(None) };
-            let mut size = PIECE - at as usize % PIECE;
-            // nothing says what follows
-            while size > 0 && !self.read(at, &mut piece[..size]) {
-                size /= 2;
-            }
-            let piece = &piece[..size];
-            let end = piece.iter().position(|byte| *byte == 0);
-            text.try_reserve(size)?;
-            text.extend_from_slice(&piece[..end.unwrap_or(size)]);
-            if end.is_some() || size == 0 {
-                return Ok(Some(text).filter(|_| end.is_some()));
-            }
-        }
-        Ok(Some(text))
+        text(address, longest, |at, to| self.read(at, to))
     }
 
     /// An unsigned number of 1 to 8 bytes.
     pub fn number(&self, address: u64, size: u64) -> Option<u64> {
-        let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-        let sum = |bytes: &[u8]| match self.is_little() {
-            true => bytes.iter().rev().fold(0, add),
-            false => bytes.iter().fold(0, add),
+        let number = |bytes: &[u8]| match size {
+            1 | 2 | 4 | 8 => self.image.number(bytes),
+            _ => self.image.wide(bytes) as u64,
         };
         if !(1..=8).contains(&size) {
             return None;
         }
-        self.with(address, size, sum).or_else(|| {
+        self.with(address, size, number).or_else(|| {
             let mut apart = [0; 8];
             let bytes = &mut apart[..size as usize];
-            self.bytes(address, bytes).then(|| sum(bytes))
+            self.bytes(address, bytes).then(|| number(bytes))
         })
     }
 
-    /// The live block that begins there, if malloc gives it for exactly this size. The chunk may be larger by as much as
-    /// malloc cannot split off.
+    /// The live block that begins there, if malloc gives it for exactly this size. The chunk may be larger by as much
+    /// as malloc cannot split off.
     #[inline]
     pub fn holds(&self, address: u64, size: u64) -> Option<u32> {
         self.at(address).filter(|block| self.fits_about(*block, size))
@@ -431,6 +423,29 @@ impl<'a> Memory<'a> {
     pub fn class_of(&self, table: u64) -> Option<Rc<str>> {
         self.vtable(table).filter(|told| told.top == 0).map(|told| told.name)
     }
+}
+
+/// The bytes from an address on, as they are read, up to a 0, about `longest` at most; None where no 0 ends what can be
+/// read.
+pub fn text(address: u64, longest: usize, read: impl Fn(u64, &mut [u8]) -> bool) -> Result<Option<Vec<u8>>> {
+    const PIECE: usize = 256;
+    let (mut text, mut piece) = (Vec::new(), [0; PIECE]);
+    while text.len() < longest {
+        let Some(at) = address.checked_add(text.len() as u64) else { return Ok(None) };
+        let mut size = PIECE - at as usize % PIECE;
+        // nothing says what follows
+        while size > 0 && !read(at, &mut piece[..size]) {
+            size /= 2;
+        }
+        let piece = &piece[..size];
+        let end = piece.iter().position(|byte| *byte == 0);
+        text.try_reserve(size)?;
+        text.extend_from_slice(&piece[..end.unwrap_or(size)]);
+        if end.is_some() || size == 0 {
+            return Ok(Some(text).filter(|_| end.is_some()));
+        }
+    }
+    Ok(Some(text))
 }
 
 #[cfg(test)]
@@ -476,6 +491,11 @@ pub mod tests {
             self.malloc_larger(size, 0)
         }
 
+        /// Where each block begins, and how many bytes it has.
+        pub fn blocks(&self) -> Vec<(u64, u64)> {
+            self.starts.iter().zip(&self.ends).map(|(start, end)| (*start, end - start)).collect()
+        }
+
         pub fn put(&mut self, address: u64, words: &[u64]) {
             for (number, word) in words.iter().enumerate() {
                 self.put_bytes(address + number as u64 * WORD, &word.to_le_bytes());
@@ -492,15 +512,8 @@ pub mod tests {
         }
 
         pub fn look<R>(&self, look: impl FnOnce(&Memory) -> R) -> R {
-            let piece = |address, bytes: &Vec<u8>| Piece {
-                address,
-                bytes: bytes.len() as u64,
-                data: bytes.as_ptr(),
-                fd: -1,
-                offset: 0,
-            };
             let mut image = Image::new(WORD, false);
-            image.set(&[piece(HEAP + 16, &self.bytes), piece(DATA, &self.data)]).unwrap();
+            image.set(&[Piece::of(HEAP + 16, &self.bytes), Piece::of(DATA, &self.data)]).unwrap();
             let blocks = Blocks::new(&self.starts, &self.ends, &self.sizes).unwrap();
             let mapped = [
                 Span { start: DATA, end: DATA + DATA_SIZE as u64 },

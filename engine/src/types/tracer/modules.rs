@@ -1,14 +1,14 @@
 //! What modules have besides types: functions' names by their files' symbols, classes of objects by their vtables.
 //!
 //! Of the Itanium C++ ABI: an object's first word points past two words, how far it lies from the object's own start (0
-//! for a whole object), and its type_info. That is an object itself, whose class is one of three of the ABI's; after its
-//! own vtable's address it has the mangled name.
+//! for a whole object), and its type_info. That is an object itself, whose class is one of three of the ABI's; after
+//! its own vtable's address it has the mangled name.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::memory::{Modules, VtableClass};
+use super::memory::{text, Modules, VtableClass};
 use crate::image::Image;
 use crate::types::dwarf::elf_file::Binary;
 use crate::types::dwarf::units::Module;
@@ -24,7 +24,6 @@ const TYPE_INFOS: [&[u8]; 3] = [
 const VTABLE: &str = "vtable for ";
 const TYPE_NAME: &str = "typeinfo name for ";
 const LONGEST_NAME: usize = 4096;
-const PIECE: usize = 256;
 
 /// The modules of one image.
 pub struct LoadedModules<'a> {
@@ -80,30 +79,9 @@ impl<'a> LoadedModules<'a> {
         Some(words)
     }
 
-    /// Up to its 0; None where there is none.
     fn string(&self, address: u64) -> Option<Vec<u8>> {
-        let mut text = Vec::new();
-        while text.len() < LONGEST_NAME {
-            let at = address.checked_add(text.len() as u64)?;
-            let mut piece = [0; PIECE];
-            // nothing says what follows
-            let mut size = PIECE - at as usize % PIECE;
-            while size > 1 && !self.read(at, &mut piece[..size]) {
-                size /= 2;
-            }
-            if size <= 1 && !self.read(at, &mut piece[..1]) {
-                return None;
-            }
-            let piece = &piece[..size];
-            match piece.iter().position(|byte| *byte == 0) {
-                Some(end) => {
-                    text.extend_from_slice(&piece[..end]);
-                    return Some(text);
-                }
-                None => text.extend_from_slice(piece),
-            }
-        }
-        None
+        let found = text(address, LONGEST_NAME, |at, to| self.read(at, to)).ok().flatten();
+        found.filter(|name| name.len() < LONGEST_NAME)
     }
 
     fn by_type_info(&self, address: u64) -> Option<Rc<str>> {
@@ -208,7 +186,7 @@ mod tests {
             bytes[2048 + 256 * number..][..text.len()].copy_from_slice(text.as_bytes());
         }
         let mut image = Image::new(8, false);
-        image.set(&[Piece { address: BASE, bytes: 4096, data: bytes.as_ptr(), fd: -1, offset: 0 }]).unwrap();
+        image.set(&[Piece::of(BASE, &bytes)]).unwrap();
         look(&LoadedModules::new(&image, &[]))
     }
 

@@ -7,7 +7,7 @@ use super::claims::{Claim, Strength};
 use super::layouts::{Embedded, Layouts, Slot, Target};
 use super::memory::Malloc;
 use super::trace::Named;
-use crate::failure::{push, Result};
+use crate::failure::{insert, push, Result};
 use crate::types::facts::{Form, TypeId};
 
 /// In place of a name: there is none, or two claims contradict each other.
@@ -78,10 +78,9 @@ impl Texts {
         if self.all.len() >= self.most && text != "..." {
             return self.number("...");
         }
-        self.numbers.try_reserve(1)?;
         let (number, text) = (self.all.len() as u32, Rc::<str>::from(text));
         push(&mut self.all, text.clone())?;
-        self.numbers.insert(text, number);
+        insert(&mut self.numbers, text, number)?;
         Ok(number)
     }
 }
@@ -153,10 +152,9 @@ impl Names {
         if let Some(number) = self.numbers.get(&name) {
             return Ok(*number);
         }
-        self.numbers.try_reserve(1)?;
         let number = self.names.len() as u32;
         push(&mut self.names, name.clone())?;
-        self.numbers.insert(name, number);
+        insert(&mut self.numbers, name, number)?;
         Ok(number)
     }
 
@@ -211,8 +209,7 @@ impl Names {
         };
         let found = self.steps.number(&format!("{prefix}{}{step}{element}", each.step))? as u16;
         if is_known {
-            self.container_steps.try_reserve(1)?;
-            self.container_steps.insert(key, found);
+            insert(&mut self.container_steps, key, found)?;
         }
         Ok(found)
     }
@@ -232,8 +229,7 @@ impl Names {
         }
         let text = format!("{}{}{brackets}{}", self.texts.all[at.prefix as usize], each.step, claim.step);
         let prefix = self.texts.number(&text)?;
-        self.inline_prefixes.try_reserve(1)?;
-        self.inline_prefixes.insert(key, prefix);
+        insert(&mut self.inline_prefixes, key, prefix)?;
         Ok(At { prefix, number, ..*at })
     }
 
@@ -404,8 +400,7 @@ impl Names {
             return Ok(*known);
         }
         let number = self.claimed(claim, label)?;
-        self.in_containers.try_reserve(1)?;
-        self.in_containers.insert(key, number);
+        insert(&mut self.in_containers, key, number)?;
         Ok(number)
     }
 

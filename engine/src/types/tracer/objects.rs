@@ -10,7 +10,8 @@ use super::layouts::{Alternatives, Embedded, FlatType, Layouts, Slot, Target, Ty
 use super::memory::Memory;
 use super::names::{At, Claimed, Names, Proof, NONE, UNNUMBERED};
 use super::rules::Rules;
-use crate::failure::{filled, push, Control, Result};
+use crate::bits::Bits;
+use crate::failure::{entry, filled, include, push, Control, Result};
 use crate::types::facts::{Language, TypeId};
 
 /// So often what a container holds inline may hold such a container.
@@ -40,6 +41,16 @@ enum Fit {
     TooLarge,
 }
 
+/// A pointer that is looked at: the member that it is, what has it, and where that lies (None: an element of an array).
+#[derive(Clone, Copy)]
+pub struct Pointer<'b> {
+    pub slot: &'b Slot,
+    pub value: u64,
+    pub layout: &'b FlatType,
+    pub place: Option<u64>,
+    pub at: &'b At,
+}
+
 /// A pointer into a block: where it leads, the type that it is to, and the way.
 #[derive(Clone, Copy)]
 pub struct Interior {
@@ -65,8 +76,8 @@ pub struct Objects<'a> {
     /// A holder's first pointer to each place within a block, in the order in which they were met.
     pub interior: Vec<Interior>,
     inside: HashSet<(i32, u32, u64)>,
-    /// A bit for each block that is in a list which was decided; empty: none is.
-    listed: Vec<u64>,
+    /// The blocks that are in a list which was decided.
+    listed: Bits,
     /// Blocks that were named by a member further on.
     pub enclosing: Vec<u32>,
     /// Types of which links were found to lead to the same type.
@@ -108,7 +119,7 @@ impl<'a> Objects<'a> {
             damaged: HashMap::new(),
             interior: Vec::new(),
             inside: HashSet::new(),
-            listed: Vec::new(),
+            listed: Bits::new(memory.blocks.len())?,
             enclosing: Vec::new(),
             lists: HashSet::new(),
             low: blocks.starts.first().copied().unwrap_or(1),
@@ -141,16 +152,11 @@ impl<'a> Objects<'a> {
     }
 
     pub(super) fn is_listed(&self, block: i32) -> bool {
-        usize::try_from(block)
-            .is_ok_and(|block| self.listed.get(block / 64).is_some_and(|bits| bits >> (block % 64) & 1 == 1))
+        usize::try_from(block).is_ok_and(|block| self.listed.has(block))
     }
 
-    pub(super) fn note_listed(&mut self, block: u32) -> Result<()> {
-        if self.listed.is_empty() {
-            self.listed = filled(self.memory.blocks.len().div_ceil(64), 0)?;
-        }
-        self.listed[block as usize / 64] |= 1 << (block % 64);
-        Ok(())
+    pub(super) fn note_listed(&mut self, block: u32) {
+        self.listed.add(block as usize);
     }
 
     pub(super) fn step(&mut self) -> Result<()> {
@@ -184,7 +190,7 @@ impl<'a> Objects<'a> {
                 continue;
             }
             let value = self.memory.word(place.wrapping_add(slot.offset)).unwrap_or(0);
-            bad += self.word(slot, value, at, layout, Some(place), found)?;
+            bad += self.word(&Pointer { slot, value, layout, place: Some(place), at }, found)?;
             if bad > 0 && at.proof != Proof::None {
                 return Ok(bad);
             }
@@ -240,24 +246,16 @@ impl<'a> Objects<'a> {
         Ok(0)
     }
 
-    /// Adds what a word claims; 1 where it contradicts its type. `place`: where the object is that has it.
+    /// Adds what a word claims; 1 where it contradicts its type.
     #[inline]
-    fn word(
-        &mut self,
-        slot: &Slot,
-        value: u64,
-        at: &At,
-        layout: &FlatType,
-        place: Option<u64>,
-        found: &mut Vec<Claimed>,
-    ) -> Result<u64> {
-        if value == 0 {
+    fn word(&mut self, pointer: &Pointer, found: &mut Vec<Claimed>) -> Result<u64> {
+        if pointer.value == 0 {
             return Ok(0);
         }
-        if self.low <= value && value <= self.high {
-            return self.follow(slot, value, at, layout, place, found);
+        if self.low <= pointer.value && pointer.value <= self.high {
+            return self.follow(pointer, found);
         }
-        Ok(u64::from(self.memory.leads_nowhere(value, slot.is_void)))
+        Ok(u64::from(self.memory.leads_nowhere(pointer.value, pointer.slot.is_void)))
     }
 
     /// The same of all elements of an array that is a block, or lies in it.
@@ -328,7 +326,8 @@ impl<'a> Objects<'a> {
             self.step()?;
             for (value, number) in words[..size as usize].iter().zip(first..) {
                 let at = At { number: number.min(u64::from(UNNUMBERED) - 1) as u32, ..*at };
-                bad += self.word(&layout.slots[0], *value, &at, layout, None, found)?;
+                let pointer = Pointer { slot: &layout.slots[0], value: *value, layout, place: None, at: &at };
+                bad += self.word(&pointer, found)?;
             }
             first += size;
         }
@@ -341,58 +340,52 @@ impl<'a> Objects<'a> {
         level: Strength,
         block: u32,
         name: u32,
-        at: &At,
-        slot: &Slot,
+        pointer: &Pointer,
         elements: u64,
     ) -> Result<Claimed> {
+        let Pointer { slot, at, .. } = *pointer;
         let step = if at.proof == Proof::None { self.names.slot_step(at.prefix, slot)? } else { 0 };
         Ok(claimed(level, block, name, at, step, elements, true))
     }
 
     /// By what member or variable leads there.
-    fn field(&mut self, block: u32, slot: &Slot, to: Target, at: &At) -> Result<Claimed> {
+    fn field(&mut self, block: u32, pointer: &Pointer, to: Target) -> Result<Claimed> {
+        let Pointer { slot, at, .. } = *pointer;
         let name = match at.proof {
             Proof::None if to == slot.to => self.names.field(slot, at.label)?,
             Proof::None => self.names.field_of(slot, to, at.label)?,
             _ => NONE,
         };
-        self.claim(Strength::Field, block, name, at, slot, 0)
+        self.claim(Strength::Field, block, name, pointer, 0)
     }
 
     // pointers
 
-    /// Adds where a pointer leads; 1 where it cannot lead there. `place`: where the object is that has it.
-    pub fn follow(
-        &mut self,
-        slot: &Slot,
-        value: u64,
-        at: &At,
-        layout: &FlatType,
-        place: Option<u64>,
-        found: &mut Vec<Claimed>,
-    ) -> Result<u64> {
+    /// Adds where a pointer leads; 1 where it cannot lead there.
+    pub fn follow(&mut self, pointer: &Pointer, found: &mut Vec<Claimed>) -> Result<u64> {
+        let Pointer { slot, value, at, .. } = *pointer;
         let Some((block, begins)) = self.memory.before(value) else { return Ok(0) };
-        if slot.is_ruled && at.proof == Proof::None && self.by_rules(slot, value, at, layout, place, found)? {
+        if slot.is_ruled && at.proof == Proof::None && self.by_rules(pointer, found)? {
             return Ok(0);
         }
         if let (Target::Object, Some(target)) = (slot.to, slot.target) {
             if begins && self.names.slot_chunk(slot, target, &self.memory.malloc)? == self.memory.size(block) {
                 if !at.may_be_unset || self.is_proven(target, value, Proof::Typed)? {
                     let name = if at.proof == Proof::None { self.names.slot_object(slot, target)? } else { NONE };
-                    push(found, self.claim(at.plain, block, name, at, slot, 0)?)?;
+                    push(found, self.claim(at.plain, block, name, pointer, 0)?)?;
                 }
                 return Ok(0);
             }
-            return self.follow_object(slot, target, value, block, at, layout, place, found);
+            return self.follow_object(pointer, target, block, found);
         }
         if !begins {
             let is_right = match at.proof {
                 Proof::None => !at.may_be_unset && slot.fits_all() && self.memory.behind_header(value).is_some(),
-                Proof::Any => self.is_in_own_tail(value, block, layout, place),
+                Proof::Any => self.is_in_own_tail(pointer, block),
                 _ => false,
             };
             if is_right {
-                push(found, self.field(block, slot, slot.to, at)?)?;
+                push(found, self.field(block, pointer, slot.to)?)?;
             }
             return Ok(0);
         }
@@ -401,22 +394,22 @@ impl<'a> Objects<'a> {
         }
         let claimed = match (slot.to, slot.target) {
             (Target::Pointers, Some(target)) if at.proof == Proof::None => {
-                self.array_of_pointers(slot, target, block, at, layout, place)?
+                self.array_of_pointers(pointer, target, block)?
             }
             (Target::Numbers, Some(target)) if at.proof == Proof::None => {
                 let size = self.types.facts(target)?.size;
-                match self.counts(layout, place, block).beside(size) {
-                    0 => self.field(block, slot, slot.to, at)?,
+                match self.counts(pointer, block).beside(size) {
+                    0 => self.field(block, pointer, slot.to)?,
                     count => {
                         let name = self.names.array(target, 0, None)?;
-                        self.claim(at.plain.max(Strength::Array), block, name, at, slot, count)?
+                        self.claim(at.plain.max(Strength::Array), block, name, pointer, count)?
                     }
                 }
             }
             _ => {
-                let claimed = self.field(block, slot, slot.to, at)?;
+                let claimed = self.field(block, pointer, slot.to)?;
                 let is_bytes = slot.fits_all() && at.proof == Proof::None;
-                let bytes = if is_bytes { self.counts(layout, place, block).beside(1) } else { 0 };
+                let bytes = if is_bytes { self.counts(pointer, block).beside(1) } else { 0 };
                 Claimed { elements: bytes.min(u64::from(UNNUMBERED)) as u32, ..claimed }
             }
         };
@@ -424,12 +417,19 @@ impl<'a> Objects<'a> {
         Ok(0)
     }
 
-    fn counts<'b>(&'b self, layout: &'b FlatType, place: Option<u64>, block: u32) -> Counts<'b, 'a> {
+    fn counts<'b>(&'b self, pointer: &Pointer<'b>, block: u32) -> Counts<'b, 'a> {
+        let Pointer { layout, place, .. } = *pointer;
         Counts { memory: self.memory, types: &self.types, layout, place, block }
     }
 
+    /// Of the object itself that has a block.
+    fn own_counts<'b>(&'b self, layout: &'b FlatType, place: u64, block: u32) -> Counts<'b, 'a> {
+        Counts { memory: self.memory, types: &self.types, layout, place: Some(place), block }
+    }
+
     /// Whether an object that begins a block has a pointer to what lies behind it there.
-    fn is_in_own_tail(&self, value: u64, block: u32, layout: &FlatType, place: Option<u64>) -> bool {
+    fn is_in_own_tail(&self, pointer: &Pointer, block: u32) -> bool {
+        let Pointer { value, layout, place, .. } = *pointer;
         let within = value - self.memory.start(block);
         place == Some(self.memory.start(block)) && layout.size <= within && within < self.memory.room(block)
     }
@@ -437,21 +437,17 @@ impl<'a> Objects<'a> {
     /// A pointer to a block that is not just as large as its type, to an object with a vtable, or into a block.
     fn follow_object(
         &mut self,
-        slot: &Slot,
+        pointer: &Pointer,
         target: TypeId,
-        value: u64,
         block: u32,
-        at: &At,
-        layout: &FlatType,
-        place: Option<u64>,
         found: &mut Vec<Claimed>,
     ) -> Result<u64> {
-        let memory = self.memory;
+        let (Pointer { slot, value, layout, at, .. }, memory) = (*pointer, self.memory);
         let inner = self.layouts.of(target)?;
         let (size, within, room) = (inner.size, value - memory.start(block), memory.room(block));
         let proves = at.proof != Proof::None;
         if !proves && within < room && self.rules.lead_into(target) {
-            if let Some(claimed) = self.inside_by_rules(target, value, block, at, slot)? {
+            if let Some(claimed) = self.inside_by_rules(target, block, pointer)? {
                 push(found, claimed)?;
                 return Ok(0);
             }
@@ -460,7 +456,7 @@ impl<'a> Objects<'a> {
             if let Some((class, block)) = self.vtables.dynamic(memory, value, &inner)? {
                 let least = if at.plain == Strength::Local { Strength::Local } else { at.level };
                 let name = if proves { NONE } else { self.names.object(class.of)? };
-                let claimed = self.claim(least.max(Strength::Vtable), block, name, at, slot, 0)?;
+                let claimed = self.claim(least.max(Strength::Vtable), block, name, pointer, 0)?;
                 push(found, Claimed { plain: false, ..claimed })?;
             }
             return Ok(0);
@@ -468,12 +464,12 @@ impl<'a> Objects<'a> {
         if at.proof == Proof::Links {
             // what extends its own kind has such pointers, too
             if inner.is_link() && target != layout.of && within.saturating_add(size) <= room {
-                push(found, self.field(block, slot, slot.to, at)?)?;
+                push(found, self.field(block, pointer, slot.to)?)?;
             }
             return Ok(0);
         }
         if !proves && slot.link == Some(within) && within < room {
-            if let Some(claimed) = self.listed(slot, value, block, at, layout, place)? {
+            if let Some(claimed) = self.listed(pointer, block)? {
                 push(found, claimed)?;
                 return Ok(0);
             }
@@ -487,24 +483,24 @@ impl<'a> Objects<'a> {
             let cookie = if is_counted { in_front(memory, value, block, size) } else { 0 };
             if cookie > 0 {
                 let name = self.names.array(target, within, None)?;
-                push(found, self.claim(at.plain, block, name, at, slot, cookie)?)?;
+                push(found, self.claim(at.plain, block, name, pointer, cookie)?)?;
             } else if within < room {
-                let claimed = self.claim(at.plain, block, NONE, at, slot, 0)?;
+                let claimed = self.claim(at.plain, block, NONE, pointer, 0)?;
                 self.note_interior(Interior { offset: within, of: target, claimed })?;
             }
             return Ok(0);
         }
         if room < size {
-            return self.shortened(slot, target, block, at, found);
+            return self.shortened(pointer, target, block, found);
         }
         if !proves && inner.is_link() {
             // a list's link may be the first member
-            let claimed = self.claim(at.plain, block, NONE, at, slot, 0)?;
+            let claimed = self.claim(at.plain, block, NONE, pointer, 0)?;
             self.note_interior(Interior { offset: 0, of: target, claimed })?;
         }
         if proves {
             if at.proof == Proof::Any {
-                push(found, self.field(block, slot, slot.to, at)?)?;
+                push(found, self.field(block, pointer, slot.to)?)?;
             }
             return Ok(0);
         }
@@ -513,27 +509,29 @@ impl<'a> Objects<'a> {
         }
         let claimed = if memory.is_alone(block) && memory.fits(block, size) {
             let name = self.names.object(target)?;
-            self.claim(at.plain, block, name, at, slot, 0)?
+            self.claim(at.plain, block, name, pointer, 0)?
         } else if inner.flexible.is_some() {
             let name = self.names.object(target)?;
-            let counted = self.counts(&inner, Some(value), block).flexible()? > 0;
-            self.claim(if counted { at.plain } else { Strength::Weak }, block, name, at, slot, 0)?
+            let counted = self.own_counts(&inner, value, block).flexible()? > 0;
+            self.claim(if counted { at.plain } else { Strength::Weak }, block, name, pointer, 0)?
         } else {
-            self.larger(slot, target, value, block, at, layout, place)?
+            self.larger(pointer, target, block)?
         };
         push(found, claimed)?;
         Ok(0)
     }
 
-    /// A pointer to a block that is too small for its type: right where the type ends with text, and the block with less.
-    fn shortened(&mut self, slot: &Slot, target: TypeId, block: u32, at: &At, found: &mut Vec<Claimed>) -> Result<u64> {
+    /// A pointer to a block that is too small for its type: right where the type ends with text, and the block with
+    /// less.
+    fn shortened(&mut self, pointer: &Pointer, target: TypeId, block: u32, found: &mut Vec<Claimed>) -> Result<u64> {
+        let at = pointer.at;
         let Some(short) = self.types.shortened(target)? else {
-            return Ok(u64::from(!self.beginning(slot, target, block, at, found)?));
+            return Ok(u64::from(!self.beginning(pointer, target, block, found)?));
         };
         let layout = self.layouts.of(short)?;
         let holds_all = self.memory.room(block) > layout.size;
         let fits = holds_all && self.memory.ends_with_text(block, layout.size)?;
-        if !fits && self.beginning(slot, target, block, at, found)? {
+        if !fits && self.beginning(pointer, target, block, found)? {
             return Ok(0);
         }
         if !holds_all {
@@ -541,7 +539,7 @@ impl<'a> Objects<'a> {
         }
         if at.proof != Proof::None {
             if fits {
-                push(found, self.claim(at.plain, block, NONE, at, slot, 0)?)?;
+                push(found, self.claim(at.plain, block, NONE, pointer, 0)?)?;
             }
             return Ok(0);
         }
@@ -549,21 +547,15 @@ impl<'a> Objects<'a> {
         if fits || right || !at.may_be_unset {
             let name = self.names.object(short)?;
             let level = if fits || right { at.plain } else { Strength::Weak };
-            push(found, self.claim(level, block, name, at, slot, 0)?)?;
+            push(found, self.claim(level, block, name, pointer, 0)?)?;
         }
         Ok(0)
     }
 
-    /// Likewise of another struct, which begins as this one does: `struct header` that is a `struct message`. False where
-    /// it is none.
-    fn beginning(
-        &mut self,
-        slot: &Slot,
-        target: TypeId,
-        block: u32,
-        at: &At,
-        found: &mut Vec<Claimed>,
-    ) -> Result<bool> {
+    /// Likewise of another struct, which begins as this one does: `struct header` that is a `struct message`. False
+    /// where it is none.
+    fn beginning(&mut self, pointer: &Pointer, target: TypeId, block: u32, found: &mut Vec<Claimed>) -> Result<bool> {
+        let at = pointer.at;
         let chunk = self.memory.size(block);
         let beginnings = self.types.beginnings(target)?;
         let fitting = beginnings.iter().filter(|(_, size)| self.memory.malloc.chunk_for(*size) == chunk);
@@ -589,34 +581,25 @@ impl<'a> Objects<'a> {
         if right && at.proof == Proof::None {
             // which it is, is by its words alone; where their members lead, by the pointer's type
             let name = self.names.one_of(of, &several)?;
-            push(found, Claimed { plain: false, ..self.claim(at.plain, block, name, at, slot, 0)? })?;
+            push(found, Claimed { plain: false, ..self.claim(at.plain, block, name, pointer, 0)? })?;
         }
         Ok(right)
     }
 
     fn note_interior(&mut self, interior: Interior) -> Result<()> {
-        if self.interior.len() < MOST_INTERIOR {
-            self.inside.try_reserve(1)?;
-            if self.inside.insert((interior.claimed.parent, interior.claimed.block, interior.offset)) {
-                push(&mut self.interior, interior)?;
-            }
+        let Claimed { parent, block, .. } = interior.claimed;
+        let has_room = self.interior.len() < MOST_INTERIOR;
+        if has_room && include(&mut self.inside, (parent, block, interior.offset))? {
+            push(&mut self.interior, interior)?;
         }
         Ok(())
     }
 
     /// T[], where something proves it; else T and a tail.
-    fn larger(
-        &mut self,
-        slot: &Slot,
-        target: TypeId,
-        value: u64,
-        block: u32,
-        at: &At,
-        layout: &FlatType,
-        place: Option<u64>,
-    ) -> Result<Claimed> {
+    fn larger(&mut self, pointer: &Pointer, target: TypeId, block: u32) -> Result<Claimed> {
+        let Pointer { slot, value, at, .. } = *pointer;
         let inner = self.layouts.of(target)?;
-        let counts = self.counts(layout, place, block);
+        let counts = self.counts(pointer, block);
         let count = match counts.by_ends(slot)? {
             0 => counts.beside(inner.size),
             count => count,
@@ -624,35 +607,28 @@ impl<'a> Objects<'a> {
         let room = if count > 0 { count } else { counts.least(inner.size) };
         if self.is_array(&inner, value, room, count > 0)? {
             let name = self.names.array(target, 0, None)?;
-            return self.claim(at.plain.max(Strength::Array), block, name, at, slot, room);
+            return self.claim(at.plain.max(Strength::Array), block, name, pointer, room);
         }
         if self.is_proven(target, value, Proof::Any)? {
             let name = self.names.tail(target)?;
             // malloc could not split off the rest: what it holds is as sure as if the block were smaller
             let is_about = self.memory.fits_about(block, inner.size) && self.is_proven(target, value, Proof::Typed)?;
-            return self.claim(if is_about { at.plain } else { Strength::Weak }, block, name, at, slot, 0);
+            return self.claim(if is_about { at.plain } else { Strength::Weak }, block, name, pointer, 0);
         }
-        self.field(block, slot, slot.to, at)
+        self.field(block, pointer, slot.to)
     }
 
     /// A `T **`: an array of pointers, where a number beside it counts them, or all of its words are right.
-    fn array_of_pointers(
-        &mut self,
-        slot: &Slot,
-        target: TypeId,
-        block: u32,
-        at: &At,
-        layout: &FlatType,
-        place: Option<u64>,
-    ) -> Result<Claimed> {
+    fn array_of_pointers(&mut self, pointer: &Pointer, target: TypeId, block: u32) -> Result<Claimed> {
+        let Pointer { slot, at, .. } = *pointer;
         if let Some(pointed) = self.types.facts(target)?.target {
             let text = self.types.text(Some(pointed))?;
             if slot.member.strip_prefix(&*text).is_some_and(|rest| rest.starts_with('.')) {
                 // a list's link back, to whatever has a pointer to this element
-                return self.field(block, slot, Target::Anything, at);
+                return self.field(block, pointer, Target::Anything);
             }
         }
-        let counts = self.counts(layout, place, block);
+        let counts = self.counts(pointer, block);
         let word = self.memory.word_size();
         let mut count = counts.by_ends(slot)?;
         if count == 0 {
@@ -672,9 +648,9 @@ impl<'a> Objects<'a> {
             };
             let name =
                 self.names.array(target, 0, Some(&label).filter(|label| !label.is_empty()).map(|label| &**label))?;
-            return self.claim(at.plain.max(Strength::Array), block, name, at, slot, room);
+            return self.claim(at.plain.max(Strength::Array), block, name, pointer, room);
         }
-        self.field(block, slot, if right > 0 { slot.to } else { Target::Anything }, at)
+        self.field(block, pointer, if right > 0 { slot.to } else { Target::Anything })
     }
 
     /// Whether the elements beyond the first have pointers that are right, and none has one that is wrong.
@@ -761,7 +737,8 @@ impl<'a> Objects<'a> {
                     return Ok(None);
                 }
             } else if slot.to == Target::Object {
-                if self.follow(slot, value, &At::proving(Proof::Typed), element, None, &mut found)? > 0 {
+                let pointer = Pointer { slot, value, layout: element, place: None, at: &At::proving(Proof::Typed) };
+                if self.follow(&pointer, &mut found)? > 0 {
                     return Ok(None);
                 }
                 right += u64::from(!found.is_empty());
@@ -805,7 +782,7 @@ impl<'a> Objects<'a> {
     ) -> Result<()> {
         let (Some((element, offset)), block) = (layout.flexible, at.parent as u32) else { return Ok(()) };
         let element = self.layouts.of(element)?;
-        let counts = self.counts(layout, Some(place), block);
+        let counts = self.own_counts(layout, place, block);
         let count = counts.flexible()?;
         if !element.leads_on() || element.size == 0 {
             return Ok(());
@@ -914,8 +891,7 @@ impl<'a> Objects<'a> {
     fn damage(&mut self, each: &Embedded, at: &At) -> Result<u64> {
         // a local may not be set yet
         if at.proof == Proof::None && !at.may_be_unset {
-            self.damaged.try_reserve(1)?;
-            *self.damaged.entry(each.name.clone()).or_default() += 1;
+            *entry(&mut self.damaged, each.name.clone())? += 1;
         }
         Ok(1)
     }
@@ -973,7 +949,7 @@ impl<'a> Objects<'a> {
         let memory = self.memory;
         let proves = at.proof != Proof::None;
         // by block the members that may lead there
-        let mut fits: Vec<(u32, &Slot, Fit)> = Vec::new();
+        let mut fits: Vec<(u32, Pointer, Fit)> = Vec::new();
         for layout in &union.layouts {
             if layout.parts() > layout.slots.len() {
                 return Ok(());
@@ -983,7 +959,8 @@ impl<'a> Objects<'a> {
                 if value == 0 {
                     continue;
                 }
-                if slot.is_ruled && !proves && self.by_rules(slot, value, at, layout, Some(place), found)? {
+                let pointer = Pointer { slot, value, layout, place: Some(place), at };
+                if slot.is_ruled && !proves && self.by_rules(&pointer, found)? {
                     return Ok(());
                 }
                 let mut block = memory.at(value);
@@ -991,15 +968,15 @@ impl<'a> Objects<'a> {
                     block = memory.behind_header(value);
                 }
                 let Some(block) = block else { continue };
-                if let Some(fit) = self.fit(slot, value, block, depth)? {
-                    if !fits.iter().any(|(other, known, _)| *other == block && known.target == slot.target) {
-                        push(&mut fits, (block, slot, fit))?;
+                if let Some(fit) = self.fit(&pointer, block, depth)? {
+                    if !fits.iter().any(|(other, known, _)| *other == block && known.slot.target == slot.target) {
+                        push(&mut fits, (block, pointer, fit))?;
                     }
                 }
             }
         }
         for first in 0..fits.len() {
-            let (block, slot, fit) = fits[first];
+            let (block, pointer, fit) = fits[first];
             if fits[..first].iter().any(|(other, ..)| *other == block) {
                 continue;
             }
@@ -1007,19 +984,20 @@ impl<'a> Objects<'a> {
             let mut proven = of_block().filter(|(.., fit)| *fit == Fit::Proven);
             let only = proven.next().filter(|_| proven.next().is_none());
             let is_unsure = only.is_none() && (of_block().count() > 1 || fit == Fit::TooLarge);
-            let slot = only.map_or(slot, |(_, slot, _)| slot);
+            let pointer = only.map_or(&pointer, |(_, pointer, _)| pointer);
+            let slot = pointer.slot;
             if proves || is_unsure {
                 if at.proof == Proof::Any || (at.proof == Proof::Starts && fit != Fit::TooLarge) {
-                    push(found, self.field(block, slot, slot.to, at)?)?;
+                    push(found, self.field(block, pointer, slot.to)?)?;
                 }
                 continue;
             }
             let claimed = match (slot.to, slot.target) {
                 (Target::Object, Some(target)) => {
                     let name = self.names.one_of_a_union(target)?;
-                    self.claim(Strength::Weak, block, name, at, slot, 0)?
+                    self.claim(Strength::Weak, block, name, pointer, 0)?
                 }
-                _ => self.field(block, slot, slot.to, at)?,
+                _ => self.field(block, pointer, slot.to)?,
             };
             push(found, claimed)?;
         }
@@ -1027,7 +1005,8 @@ impl<'a> Objects<'a> {
     }
 
     /// Whether what a union's member leads to can be what it says; None: it cannot.
-    fn fit(&mut self, slot: &Slot, value: u64, block: u32, depth: u32) -> Result<Option<Fit>> {
+    fn fit(&mut self, pointer: &Pointer, block: u32, depth: u32) -> Result<Option<Fit>> {
+        let Pointer { slot, value, .. } = *pointer;
         let (Target::Object, Some(target)) = (slot.to, slot.target) else { return Ok(Some(Fit::Possible)) };
         let layout = self.layouts.of(target)?;
         let size = self.types.facts(target)?.size;

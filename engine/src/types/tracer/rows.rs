@@ -9,13 +9,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::claims::{Strength, PAIR};
-use super::layouts::{Layouts, Slot, TypeTable};
+use super::layouts::{FlatType, Layouts, Slot, TypeTable};
 use super::memory::Memory;
 use super::names::{BlockName, NameForm, ELEMENT, NOBODY, NONE};
 use super::trace::{Named, Start};
 use super::unlisted::without_link;
 use super::values::Ways;
-use crate::failure::{filled, push, Control, Pace, Result};
+use crate::bits::Bits;
+use crate::failure::{entry, filled, insert, push, Control, Pace, Result};
 use crate::types::facts::{Form, TypeId};
 
 /// Patterns of one image.
@@ -91,11 +92,11 @@ pub struct Row {
     pub element: Rc<str>,
 }
 
-/// What holds most first. `matching`: a byte for each block, 1 if a condition holds of it; or none. `ways`: to blocks of
-/// the names that these have.
+/// What holds most first. `matching`: a byte for each block, 1 if a condition holds of it; or none. `ways`: to blocks
+/// of the names that these have.
 pub fn rows(known: &Known, matching: &[u8], ways: &Ways, control: &Control) -> Result<Vec<Row>> {
     let patterns = Patterns::new(known, control)?;
-    let seen = filled(known.named.name.len().div_ceil(64), 0)?;
+    let seen = Bits::new(known.named.name.len())?;
     let matching = Matching::new(known, &patterns, matching, ways)?;
     let mut rows = Rows { known, patterns, matching, blocks: HashMap::new(), seen, control, found: Vec::new() };
     rows.find_blocks()?;
@@ -148,6 +149,7 @@ pub(super) fn without_numbers(step: &str) -> String {
 }
 
 /// The blocks that are reached in one way and have one name.
+#[derive(Default)]
 pub(super) struct Pattern {
     parent: Option<u32>,
     edge: u32,
@@ -192,8 +194,8 @@ pub(super) struct Patterns {
     /// By the pattern above, the edge and the name.
     to: HashMap<[u32; 3], u32>,
     roots: HashMap<(Rc<str>, TypeId), u32>,
-    /// A bit for each struct that leads to one of its own.
-    led: Vec<u64>,
+    /// The structs that lead to one of their own.
+    led: Bits,
 }
 
 impl Patterns {
@@ -218,7 +220,7 @@ impl Patterns {
             same: same_objects(known.names)?,
             to: HashMap::new(),
             roots: HashMap::new(),
-            led: filled(count.div_ceil(64), 0)?,
+            led: Bits::new(count)?,
         };
         let (mut pace, mut way) = (Pace::new(control), Vec::new());
         for block in 0..count {
@@ -250,8 +252,7 @@ impl Patterns {
             Some(number) => *number,
             None => {
                 let number = self.reached(known, above, edge, name)?;
-                self.to.try_reserve(1)?;
-                self.to.insert([above, edge, name], number);
+                insert(&mut self.to, [above, edge, name], number)?;
                 number
             }
         };
@@ -273,9 +274,7 @@ impl Patterns {
                 Some((_, count)) => *count += 1,
                 None => push(&mut pattern.again, (edge, 1))?,
             }
-            let bit = 1 << (holder % 64);
-            pattern.forks |= self.led[holder / 64] & bit != 0;
-            self.led[holder / 64] |= bit;
+            pattern.forks |= !self.led.add(holder);
         } else {
             pattern.begun += 1;
         }
@@ -327,26 +326,7 @@ impl Patterns {
     }
 
     fn make(&mut self, parent: Option<u32>, edge: u32, name: u32, text: String) -> Result<u32> {
-        let (again, below) = (Vec::new(), Vec::new());
-        let (blocks, bytes, elements, begun, largest) = (0, 0, 0, 0, 0);
-        let pattern = Pattern {
-            parent,
-            edge,
-            name,
-            text,
-            blocks,
-            bytes,
-            elements,
-            begun,
-            largest,
-            sample: 0,
-            level: None,
-            level_of_tails: None,
-            again,
-            forks: false,
-            below,
-        };
-        push(&mut self.all, pattern)?;
+        push(&mut self.all, Pattern { parent, edge, name, text, ..Pattern::default() })?;
         Ok(self.all.len() as u32 - 1)
     }
 }
@@ -364,7 +344,23 @@ fn same_objects(names: &[BlockName]) -> Result<Vec<u32>> {
     Ok(same)
 }
 
+/// How blocks of one name are looked at.
+pub(super) struct Look {
+    pub layout: Rc<FlatType>,
+    /// Bytes in front of the first object.
+    pub front: u64,
+    pub is_array: bool,
+}
+
 impl Known<'_> {
+    /// None: blocks of that name are of no one type that may lead on.
+    pub(super) fn look(&self, name: u32) -> Result<Option<Look>> {
+        let BlockName { form, of, front, words, .. } = &self.names[name as usize];
+        let is_known = *words && matches!(form, NameForm::Object | NameForm::Array | NameForm::Tail);
+        let Some(of) = of.filter(|_| is_known) else { return Ok(None) };
+        Ok(Some(Look { layout: self.layouts.of(of)?, front: *front, is_array: *form == NameForm::Array }))
+    }
+
     fn types(&self) -> &TypeTable {
         &self.layouts.types
     }
@@ -377,6 +373,11 @@ impl Known<'_> {
         } else {
             NONE
         }
+    }
+
+    /// "" where there is no such name.
+    pub(super) fn text(&self, name: u32) -> Rc<str> {
+        self.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone())
     }
 
     fn start(&self, parent: i32) -> Option<&Start> {
@@ -467,19 +468,18 @@ impl Matching<'_> {
         for (block, (pattern, is_match)) in patterns.of.iter().zip(matching).enumerate() {
             let (name, way) = (known.name(block), ways.of.get(block).copied().unwrap_or(0));
             if way != 0 {
-                of_name.try_reserve(1)?;
-                *of_name.entry(name).or_default() |= way;
+                *entry(&mut of_name, name)? |= way;
             }
             if *is_match == 1 {
-                sums.try_reserve(1)?;
-                let (blocks, bytes): &mut (u64, u64) = sums.entry((*pattern, name, way)).or_default();
+                let (blocks, bytes): &mut (u64, u64) = entry(&mut sums, (*pattern, name, way))?;
                 (*blocks, *bytes) = (*blocks + 1, *bytes + known.memory.size(block as u32));
             }
         }
         Ok(Matching { sums, of_name, paths: &ways.paths })
     }
 
-    /// Those to which a path leads, or one that begins with it; where none does to their kind, those below the patterns.
+    /// Those to which a path leads, or one that begins with it; where none does to their kind, those below the
+    /// patterns.
     fn at(&self, path: &str, below: &HashSet<u32>) -> (u64, u64) {
         let path = without_link(path);
         let leads = |each: &String| {
@@ -505,8 +505,8 @@ struct Rows<'a> {
     matching: Matching<'a>,
     /// Of those patterns of which the blocks are looked at again.
     blocks: HashMap<u32, Vec<u32>>,
-    /// A bit for each block that was met on a walk; none outside of one.
-    seen: Vec<u64>,
+    /// The blocks that were met on a walk; none outside of one.
+    seen: Bits,
     control: &'a Control,
     found: Vec<Row>,
 }
@@ -655,8 +655,8 @@ impl Rows<'_> {
         Ok(name.strip_suffix(" body").unwrap_or(name).into())
     }
 
-    /// How many buckets tables have, and their longest chain. The nodes are one chain, of which each bucket leads to the
-    /// node before its first one.
+    /// How many buckets tables have, and their longest chain. The nodes are one chain, of which each bucket leads to
+    /// the node before its first one.
     fn hashed(&self, tables: &[u32], elements: &[u32]) -> Result<(Option<u64>, Option<u64>)> {
         let (named, of) = (self.known.named, &self.patterns.of);
         let buckets: Vec<u32> = tables.iter().flat_map(|each| &self.blocks[each]).copied().collect();
@@ -767,7 +767,7 @@ impl Rows<'_> {
         }
         let holder = |block: &u32| usize::try_from(self.known.named.parent[*block as usize]).ok();
         let is_link = |block: &u32| holder(block).is_some_and(|holder| self.patterns.of[holder] == only);
-        let is_head = |block: &&u32| seen[**block as usize / 64] >> (**block % 64) & 1 == 1;
+        let is_head = |block: &&u32| seen.has(**block as usize);
         let is_index = self.blocks[&only].iter().filter(is_head).any(is_link);
         unmark(&mut self.seen, &heads);
         Ok((!is_index).then_some(only))
@@ -954,20 +954,16 @@ fn split_member(step: &str) -> (&str, &str) {
 }
 
 /// Whether a block was not marked before.
-fn mark(seen: &mut [u64], block: u32, marked: &mut Vec<u32>) -> Result<bool> {
-    let (place, bit) = (&mut seen[block as usize / 64], 1 << (block % 64));
-    if *place & bit != 0 {
-        return Ok(false);
+fn mark(seen: &mut Bits, block: u32, marked: &mut Vec<u32>) -> Result<bool> {
+    let is_new = seen.add(block as usize);
+    if is_new {
+        push(marked, block)?;
     }
-    *place |= bit;
-    push(marked, block)?;
-    Ok(true)
+    Ok(is_new)
 }
 
-fn unmark(seen: &mut [u64], marked: &[u32]) {
-    for block in marked {
-        seen[*block as usize / 64] = 0;
-    }
+fn unmark(seen: &mut Bits, marked: &[u32]) {
+    marked.iter().for_each(|block| seen.remove(*block as usize));
 }
 
 /// An array of lists that is a variable, or lies in one, is a hash table.

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::claims::Strength;
-use super::layouts::{FlatType, Slot, Target};
+use super::layouts::{Slot, Target};
 use super::memory::Memory;
 use super::names::{At, Claimed, NameForm, Proof};
-use super::objects::Objects;
-use crate::failure::{filled, push, with_room, Failure, Result};
+use super::objects::{Objects, Pointer};
+use crate::failure::{filled, include, push, with_room, Failure, Result};
 use crate::types::facts::TypeId;
 
 /// In place of a type: characters.
@@ -60,13 +60,9 @@ impl ConditionRow {
         if !memory.bytes(place.wrapping_add(first), buffer) {
             return false;
         }
-        let mut shift = self.offset % 8;
-        if memory.is_little() {
-            buffer.reverse();
-        } else {
-            shift = 8 * bytes - shift - self.size;
-        }
-        let number = buffer.iter().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte)) >> shift;
+        let within = self.offset % 8;
+        let shift = if memory.is_little() { within } else { 8 * bytes - within - self.size };
+        let number = memory.image().wide(buffer) >> shift;
         let number = self.extended(number as u64);
         let value = self.extended(self.value);
         match self.sign {
@@ -146,32 +142,26 @@ impl Rules {
 
 impl Objects<'_> {
     /// Adds what the lines about a member claim; false where none fits, or several do.
-    pub(super) fn by_rules(
-        &mut self,
-        slot: &Slot,
-        value: u64,
-        at: &At,
-        layout: &FlatType,
-        place: Option<u64>,
-        found: &mut Vec<Claimed>,
-    ) -> Result<bool> {
+    pub(super) fn by_rules(&mut self, pointer: &Pointer, found: &mut Vec<Claimed>) -> Result<bool> {
+        let Pointer { slot, value, at, .. } = *pointer;
         // a number, or what somebody else has
         let Some((block, _)) = self.memory.blocks.find(value) else { return Ok(false) };
         let rules = self.rules.clone();
         let Some(lines) = rules.pointers.get(&slot.member) else { return Ok(false) };
         let at = At { plain: at.plain.max(Strength::Rule), level: at.level.max(Strength::Rule), ..*at };
+        let pointer = Pointer { at: &at, ..*pointer };
         let (before, mut fitting) = (found.len(), 0);
         for rule in lines {
-            if !self.applies(rule, slot, value, place) {
+            if !self.applies(rule, &pointer) {
                 continue;
             }
             let from = found.len();
-            self.claims_by(rule, slot, value, &at, layout, place, found)?;
+            self.claims_by(rule, &pointer, found)?;
             fitting += u32::from(found.len() > from);
         }
         if fitting == 0 {
             for rule in lines {
-                if self.applies(rule, slot, value, place) {
+                if self.applies(rule, &pointer) {
                     self.note_against(rule, block)?;
                 }
             }
@@ -183,14 +173,12 @@ impl Objects<'_> {
     }
 
     fn note_against(&mut self, rule: &Rule, block: u32) -> Result<()> {
-        let against = &mut self.against[rule.line as usize];
-        against.try_reserve(1)?;
-        against.insert(block);
-        Ok(())
+        include(&mut self.against[rule.line as usize], block).map(|_| ())
     }
 
     /// Whether its conditions hold.
-    fn applies(&self, rule: &Rule, slot: &Slot, value: u64, place: Option<u64>) -> bool {
+    fn applies(&self, rule: &Rule, pointer: &Pointer) -> bool {
+        let Pointer { slot, value, place, .. } = *pointer;
         let target = value.wrapping_sub(rule.row.back);
         rule.conditions.iter().all(|each| {
             let holder = place.map(|place| place.wrapping_add(slot.offset).wrapping_sub(rule.row.offset));
@@ -199,24 +187,15 @@ impl Objects<'_> {
         })
     }
 
-    fn claims_by(
-        &mut self,
-        rule: &Rule,
-        slot: &Slot,
-        value: u64,
-        at: &At,
-        layout: &FlatType,
-        place: Option<u64>,
-        found: &mut Vec<Claimed>,
-    ) -> Result<()> {
-        let target = rule.row.target;
+    fn claims_by(&mut self, rule: &Rule, pointer: &Pointer, found: &mut Vec<Claimed>) -> Result<()> {
+        let (Pointer { slot, value, .. }, target) = (*pointer, rule.row.target);
         if target == CHARACTERS {
             let slot = self.derived(slot, rule, Target::Text)?;
-            self.follow(&slot, value, at, layout, place, found)?;
+            self.follow(&Pointer { slot: &slot, ..*pointer }, found)?;
             return Ok(());
         }
         if rule.row.is_array != 0 {
-            return self.array_by(target, slot, value, at, found);
+            return self.array_by(target, pointer, found);
         }
         let start = value.wrapping_sub(rule.row.back);
         if !self.agrees(target, start)? {
@@ -226,13 +205,13 @@ impl Objects<'_> {
             let size = self.layouts.of(target)?.size;
             if let Some(block) = self.memory.at(start).filter(|block| self.memory.room(*block) > size) {
                 let name = self.names.tail(target)?;
-                push(found, self.claim(Strength::Weak, block, name, at, slot, 0)?)?;
+                push(found, self.claim(Strength::Weak, block, name, pointer, 0)?)?;
             }
             return Ok(());
         }
         let slot = self.derived(slot, rule, Target::Object)?;
         let from = found.len();
-        self.follow(&slot, start, at, layout, place, found)?;
+        self.follow(&Pointer { slot: &slot, value: start, ..*pointer }, found)?;
         let mut kept = from;
         for number in from..found.len() {
             if matches!(self.names.names[found[number].name as usize].form, NameForm::Object | NameForm::Array) {
@@ -257,7 +236,8 @@ impl Objects<'_> {
         Ok(made)
     }
 
-    fn array_by(&mut self, target: TypeId, slot: &Slot, value: u64, at: &At, found: &mut Vec<Claimed>) -> Result<()> {
+    fn array_by(&mut self, target: TypeId, pointer: &Pointer, found: &mut Vec<Claimed>) -> Result<()> {
+        let value = pointer.value;
         let (memory, size) = (self.memory, self.layouts.of(target)?.size);
         let Some(block) = memory.at(value).filter(|_| size > 0) else { return Ok(()) };
         let mut count = memory.room(block) / size;
@@ -272,27 +252,20 @@ impl Objects<'_> {
         }
         if count > 0 {
             let name = self.names.array(target, 0, None)?;
-            push(found, self.claim(at.plain, block, name, at, slot, count)?)?;
+            push(found, self.claim(pointer.at.plain, block, name, pointer, count)?)?;
         }
         Ok(())
     }
 
     /// By the lines about objects that have a member of this type: of a pointer to such a member.
-    pub(super) fn inside_by_rules(
-        &mut self,
-        of: TypeId,
-        value: u64,
-        block: u32,
-        at: &At,
-        slot: &Slot,
-    ) -> Result<Option<Claimed>> {
+    pub(super) fn inside_by_rules(&mut self, of: TypeId, block: u32, pointer: &Pointer) -> Result<Option<Claimed>> {
         let rules = self.rules.clone();
         let Some(lines) = rules.inside.get(&of) else { return Ok(None) };
         let start = self.memory.start(block);
         let mut fitting = Vec::new();
         for rule in lines {
             let size = self.layouts.of(rule.row.target)?.size;
-            let is_there = value - start == rule.row.offset && self.memory.fits(block, size);
+            let is_there = pointer.value - start == rule.row.offset && self.memory.fits(block, size);
             if is_there && self.agrees(rule.row.target, start)? {
                 push(&mut fitting, rule.row.target)?;
             }
@@ -304,7 +277,7 @@ impl Objects<'_> {
         }
         let [whole] = fitting[..] else { return Ok(None) };
         let name = self.names.object(whole)?;
-        self.claim(at.plain.max(Strength::Rule), block, name, at, slot, 0).map(Some)
+        self.claim(pointer.at.plain.max(Strength::Rule), block, name, pointer, 0).map(Some)
     }
 
     /// Whether no word there contradicts the type.

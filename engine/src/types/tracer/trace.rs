@@ -1,8 +1,8 @@
 //! Follows the pointers of typed variables from block to block, the strongest claims first.
 //!
-//! A claim leads to none that is stronger than itself. So the first that is taken for a block is the strongest there is,
-//! and none has to be taken back, but where two equally strong ones contradict each other: then neither counts, and all
-//! is followed once more without that block. What keeps wrong names away:
+//! A claim leads to none that is stronger than itself. So the first that is taken for a block is the strongest there
+//! is, and none has to be taken back, but where two equally strong ones contradict each other: then neither counts, and
+//! all is followed once more without that block. What keeps wrong names away:
 //!
 //! - A pointer leads to a block's start, and the chunk is what malloc gives for just that size.
 //! - A `T *` to a larger block is no array of T: C structs begin with the struct they extend. Elements beyond the first
@@ -20,10 +20,10 @@ use super::lists::Enclosing;
 use super::lost;
 use super::memory::Memory;
 use super::names::{At, BlockName, Claimed, NameForm, Proof, CONTESTED, NOBODY, NONE, NO_LEVEL};
-use super::objects::{Interior, Objects};
+use super::objects::{Interior, Objects, Pointer};
 use super::rules::Rules;
 use crate::contents;
-use crate::failure::{filled, push, Control, Failure, Result};
+use crate::failure::{filled, include, insert, kept_at, push, Control, Failure, Result};
 use crate::image::Span;
 use crate::types::facts::{Language, TypeId};
 
@@ -298,8 +298,8 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Blocks that have no type, and into which pointers to a member lead; whether any got one. Those to which one holder
-    /// leads are decided together: a list's, a hash table's.
+    /// Blocks that have no type, and into which pointers to a member lead; whether any got one. Those to which one
+    /// holder leads are decided together: a list's, a hash table's.
     fn name_by_members(&mut self) -> Result<bool> {
         let asked = self.objects.take_interior();
         // to ask for all structs takes long, of C++ above all, where containers have the links
@@ -358,7 +358,7 @@ impl<'a> Tracer<'a> {
             (self.named.level[block as usize], self.named.name[block as usize]) = (NO_LEVEL, NONE);
             self.left[level as usize].push(Claimed { name, level, ..each.claimed })?;
             if found.is_sure {
-                self.objects.note_listed(block)?;
+                self.objects.note_listed(block);
             }
             push(&mut self.objects.enclosing, block)?;
             again = true;
@@ -388,7 +388,8 @@ impl<'a> Tracer<'a> {
         if let Some(place) = start.place {
             self.objects.scan(&layout, place, &at, 0, &mut found)?;
         } else if let (Some(value), Some(slot)) = (start.value, lost::pointer_of(&self.layouts, &layout)) {
-            self.objects.follow(&slot, value, &at, &layout, None, &mut found)?;
+            let pointer = Pointer { slot: &slot, value, layout: &layout, place: None, at: &at };
+            self.objects.follow(&pointer, &mut found)?;
         }
         self.push(&found)?;
         self.found = found;
@@ -468,8 +469,8 @@ impl<'a> Tracer<'a> {
                 }
             } else if !self.banned.contains(&claimed.block) && !self.is_refused(claimed) {
                 if before == Strength::Field as u8 {
-                    self.before.try_reserve(1)?;
-                    self.before.insert(claimed.block, self.as_it_is(claimed.block));
+                    let before = self.as_it_is(claimed.block);
+                    insert(&mut self.before, claimed.block, before)?;
                 }
                 self.named.put(claimed);
                 waiting.push(*claimed);
@@ -528,8 +529,7 @@ impl<'a> Tracer<'a> {
                 if let Some(before) = self.before.get(&claimed.block) {
                     self.named.put(before);
                 }
-                self.refused.try_reserve(1)?;
-                self.refused.insert((claimed.block, claimed.name));
+                include(&mut self.refused, (claimed.block, claimed.name))?;
             }
             if found.len() > MOST_WAITING {
                 self.push(&found)?;
@@ -595,20 +595,16 @@ impl<'a> Tracer<'a> {
             self.looks.try_reserve(names.names.len() - self.looks.len())?;
             self.looks.resize_with(names.names.len(), || None);
         }
-        if let Some(known) = &self.looks[at] {
-            return Ok(known.clone());
-        }
-        let BlockName { of, front, words, form, label, .. } = names.names[at].clone();
-        let mut look = None;
-        if let Some(of) = of.filter(|_| words) {
+        kept_at(&mut self.looks, at, || {
+            let BlockName { of, front, words, form, label, .. } = names.names[at].clone();
+            let Some(of) = of.filter(|_| words) else { return Ok(None) };
             let layout = self.layouts.of(of)?;
-            if layout.leads_on() {
-                let label = names.texts.number(&label)?;
-                look = Some(Rc::new(Look { layout, label, front, is_array: form == NameForm::Array }));
+            if !layout.leads_on() {
+                return Ok(None);
             }
-        }
-        self.looks[at] = Some(look.clone());
-        Ok(look)
+            let label = names.texts.number(&label)?;
+            Ok(Some(Rc::new(Look { layout, label, front, is_array: form == NameForm::Array })))
+        })
     }
 
     /// Another name for a block that has one by as strong a claim.
@@ -712,22 +708,18 @@ impl<'a> Tracer<'a> {
             if name >= doubtful.len() || !levels.contains(&self.named.level[block]) {
                 continue;
             }
-            let tail = match doubtful[name] {
-                Some(known) => known,
-                None => {
-                    let (form, of) = (names.names[name].form, names.names[name].of);
-                    let mut tail = None;
-                    if let Some(of) = of.filter(|_| form == NameForm::Object) {
-                        let layout = self.layouts.of(of)?;
-                        let most = self.memory.malloc.chunk_for(layout.size) - self.memory.word_size();
-                        if !layout.polymorphic && !self.types.enclosing(of, most)?.is_empty() {
-                            tail = Some(names.tail(of)?);
-                        }
-                    }
-                    doubtful[name] = Some(tail);
-                    tail
+            let tail = kept_at(&mut doubtful, name, || {
+                let (form, of) = (names.names[name].form, names.names[name].of);
+                let Some(of) = of.filter(|_| form == NameForm::Object) else { return Ok(None) };
+                let layout = self.layouts.of(of)?;
+                let most = self.memory.malloc.chunk_for(layout.size) - self.memory.word_size();
+                let is_doubtful = !layout.polymorphic && !self.types.enclosing(of, most)?.is_empty();
+                if is_doubtful {
+                    names.tail(of).map(Some)
+                } else {
+                    Ok(None)
                 }
-            };
+            })?;
             if let Some(tail) = tail {
                 (self.named.name[block], self.named.level[block]) = (tail, Strength::Weak as u8);
             }
@@ -742,8 +734,8 @@ impl<'a> Tracer<'a> {
         is_sure && name.is_some_and(|name| matches!(name.form, NameForm::Object | NameForm::Array))
     }
 
-    /// How many blocks each line of the rules says something wrong of. Where a list begins is a member, too, but of none
-    /// of the objects that are in it: what is sure to be something else is no contradiction.
+    /// How many blocks each line of the rules says something wrong of. Where a list begins is a member, too, but of
+    /// none of the objects that are in it: what is sure to be something else is no contradiction.
     pub fn contradicted(&self) -> Result<Vec<u64>> {
         let mut counts = filled(self.objects.against.len(), 0)?;
         for (count, (blocks, is_inside)) in

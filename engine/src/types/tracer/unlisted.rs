@@ -1,23 +1,22 @@
-//! Objects that are still there and no longer listed: along one path many of a type are reached, along another few, and a
-//! member of theirs says the same.
+//! Objects that are still there and no longer listed: along one path many of a type are reached, along another few, and
+//! a member of theirs says the same.
 //!
-//! That a list has some objects of a type and another has all of them is no fault: an index may well be of some. It counts
-//! only where the program itself says that something has happened to them: a member ("closed", "hashed") has one value in
-//! all that both have, and another one in all the others.
+//! That a list has some objects of a type and another has all of them is no fault: an index may well be of some. It
+//! counts only where the program itself says that something has happened to them: a member ("closed", "hashed") has one
+//! value in all that both have, and another one in all the others.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::claims::Strength;
 use super::counted::words;
-use super::layouts::FlatType;
 use super::memory::Memory;
 use super::names::{At, Claimed, NameForm, Proof, NONE};
 use super::objects::Objects;
 use super::rows::{without_numbers, Known, Patterns};
 use super::waste::Sum;
-use crate::failure::{filled, push, Control, Pace, Result};
-use crate::resident_pages::Present;
+use crate::failure::{filled, insert, kept_at, push, Control, Pace, Result};
+use crate::resident_pages::{in_memory, Present};
 use crate::types::facts::{Form, TypeId};
 
 /// Of a type there have to be so many.
@@ -71,7 +70,8 @@ pub(super) struct Edge {
     from: u32,
 }
 
-/// Pointers from blocks that are reached in one way, or from structs of one type, by one member, to objects of one type.
+/// Pointers from blocks that are reached in one way, or from structs of one type, by one member, to objects of one
+/// type.
 pub(super) struct Class {
     pattern: u32,
     step: Rc<str>,
@@ -79,13 +79,6 @@ pub(super) struct Class {
     is_link: bool,
     /// Of an array in a variable: so many pointers it has room for.
     places: Option<u64>,
-}
-
-/// What blocks of a name are looked at by.
-struct Look {
-    layout: Rc<FlatType>,
-    front: u64,
-    is_array: bool,
 }
 
 struct Classes<'a> {
@@ -142,13 +135,11 @@ impl Classes<'_> {
                     None => {
                         push(&mut self.all, Class { pattern, step, is_link, places: None })?;
                         let class = self.all.len() as u32 - 1;
-                        self.by_text.try_reserve(1)?;
-                        self.by_text.insert(text, class);
+                        insert(&mut self.by_text, text, class)?;
                         class
                     }
                 };
-                self.numbers.try_reserve(1)?;
-                self.numbers.insert(key, class);
+                insert(&mut self.numbers, key, class)?;
                 class
             }
         };
@@ -232,7 +223,7 @@ fn gather(classes: &mut Classes, objects: &mut Objects, control: &Control) -> Re
             class.places = array.map(|array| array.count);
         }
     }
-    let mut looks: Vec<Option<Option<Rc<Look>>>> = filled(known.names.len(), None)?;
+    let mut looks = filled(known.names.len(), None)?;
     let mut pace = Pace::new(control);
     for block in 0..known.named.name.len() {
         pace.step()?;
@@ -240,21 +231,9 @@ fn gather(classes: &mut Classes, objects: &mut Objects, control: &Control) -> Re
         if name == NONE {
             continue;
         }
-        let look = match &looks[name as usize] {
-            Some(look) => look.clone(),
-            None => {
-                let own = &known.names[name as usize];
-                let is_known = matches!(own.form, NameForm::Object | NameForm::Array | NameForm::Tail);
-                let mut look = None;
-                if let Some(of) = own.of.filter(|_| own.words && is_known) {
-                    let layout = known.layouts.of(of)?;
-                    let (front, is_array) = (own.front, own.form == NameForm::Array);
-                    look = layout.leads_on().then(|| Rc::new(Look { layout, front, is_array }));
-                }
-                looks[name as usize] = Some(look.clone());
-                look
-            }
-        };
+        let look = kept_at(&mut looks, name as usize, || {
+            Ok(known.look(name)?.filter(|look| look.layout.leads_on()).map(Rc::new))
+        })?;
         let Some(look) = look else { continue };
         let place = known.memory.start(block as u32).wrapping_add(look.front);
         let at = At { parent: block as i32, plain: Strength::Exact, ..At::proving(Proof::None) };
@@ -624,7 +603,7 @@ pub fn keep(
         if state[block] == MEANT {
             let (start, size) = (memory.start(block as u32), memory.size(block as u32));
             sum.room += size;
-            sum.resident += present.map_or(0, |present| present.within(start, start.wrapping_add(size)));
+            sum.resident += in_memory(present, start, size);
         }
     }
     Ok(sum)

@@ -14,7 +14,7 @@ use super::objects::Objects;
 use super::reading;
 use super::rows::{Known, Patterns};
 use super::unlisted::{lists_of, pointers, text_of};
-use crate::failure::{filled, push, Control, Failure, Pace, Result};
+use crate::failure::{entry, filled, insert, kept_at, push, Control, Failure, Pace, Result};
 use crate::types::facts::TypeId;
 
 /// Values of one member that are counted.
@@ -163,8 +163,7 @@ fn wide(known: &Known, at: u64, size: u64) -> Option<u128> {
     if !known.memory.bytes(at, bytes) {
         return None;
     }
-    let add = |sum: u128, byte: &u8| sum << 8 | u128::from(*byte);
-    Some(if known.memory.is_little() { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) })
+    Some(known.memory.image().wide(bytes))
 }
 
 fn signed(number: u128, bits: u64) -> i128 {
@@ -202,22 +201,13 @@ fn characters(known: &Known, start: u64, count: u64, letter: u64) -> Result<Opti
     if !memory.read(start, &mut bytes) {
         return Ok(None);
     }
-    let unit = |piece: &[u8]| {
-        let add = |sum: u32, byte: &u8| sum << 8 | u32::from(*byte);
-        if memory.is_little() {
-            piece.iter().rev().fold(0, add)
-        } else {
-            piece.iter().fold(0, add)
-        }
-    };
+    let unit = |piece: &[u8]| memory.image().number(piece);
     let text: String = match letter {
-        2 => char::decode_utf16(bytes.chunks_exact(2).map(|piece| unit(piece) as u16))
-            .map(|each| each.unwrap_or(char::REPLACEMENT_CHARACTER))
-            .collect(),
-        4 => bytes
-            .chunks_exact(4)
-            .map(|piece| char::from_u32(unit(piece)).unwrap_or(char::REPLACEMENT_CHARACTER))
-            .collect(),
+        2 => String::from_utf16_lossy(&bytes.chunks_exact(2).map(|piece| unit(piece) as u16).collect::<Vec<_>>()),
+        4 => {
+            let letters = bytes.chunks_exact(4).map(|piece| char::from_u32(unit(piece) as u32));
+            letters.map(|each| each.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+        }
         _ => return Ok(Some(bytes)),
     };
     Ok(Some(text.into_bytes()))
@@ -485,11 +475,20 @@ impl Key {
 }
 
 /// The least, the greatest and the sum of what is measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Measured {
+    #[default]
     Nothing,
-    Numbers { least: i128, greatest: i128, sum: i128 },
-    Floats { least: f64, greatest: f64, sum: f64 },
+    Numbers {
+        least: i128,
+        greatest: i128,
+        sum: i128,
+    },
+    Floats {
+        least: f64,
+        greatest: f64,
+        sum: f64,
+    },
 }
 
 /// A value that many objects have.
@@ -502,6 +501,7 @@ pub struct Frequent {
 }
 
 /// A member of all objects.
+#[derive(Default)]
 pub struct Tally {
     pub objects: u64,
     pub unreadable: u64,
@@ -524,19 +524,7 @@ pub struct Tally {
 
 impl Tally {
     pub(super) fn new(compares: bool) -> Tally {
-        Tally {
-            compares,
-            recent: [(0, [0; 2]); RECENT],
-            objects: 0,
-            unreadable: 0,
-            nulls: 0,
-            is_text: false,
-            measured: Measured::Nothing,
-            apart: 0,
-            forgotten: false,
-            first: None,
-            counts: HashMap::new(),
-        }
+        Tally { compares, ..Tally::default() }
     }
 
     pub(super) fn add(&mut self, value: Option<Value>, is_guess: bool) -> Result<()> {
@@ -605,8 +593,7 @@ impl Tally {
             (count[0], count[1]) = (count[0] + times[0], count[1] + times[1]);
             return Ok(());
         }
-        self.counts.try_reserve(1)?;
-        self.counts.insert(key, times);
+        insert(&mut self.counts, key, times)?;
         if self.counts.len() > MOST_VALUES {
             self.forget()?;
         }
@@ -722,6 +709,7 @@ pub struct Split {
 }
 
 /// All objects of a type.
+#[derive(Default)]
 pub struct Found {
     pub objects: u64,
     pub blocks: u64,
@@ -739,17 +727,8 @@ pub struct Found {
 
 /// `objects`: what follows pointers.
 pub fn values(known: &Known, objects: &mut Objects, question: &Question, control: &Control) -> Result<Found> {
-    let mut found = Found {
-        objects: 0,
-        blocks: 0,
-        guessed_objects: 0,
-        guessed_blocks: 0,
-        unknown: 0,
-        names: Vec::new(),
-        tallies: question.members.iter().map(|member| Tally::new(member.splits)).collect(),
-        splits: Vec::new(),
-        paths: Vec::new(),
-    };
+    let tallies = question.members.iter().map(|member| Tally::new(member.splits)).collect();
+    let mut found = Found { tallies, ..Found::default() };
     let (mut used, mut last) = (HashSet::new(), NONE);
     chosen(known, question, control, &mut |object, own, is_chosen| {
         let Some(true) = is_chosen else {
@@ -832,8 +811,7 @@ fn split(
             let Some(value) = question.members[*number].value(known, object)? else { continue };
             let key = Key::of(&value);
             let Some(at) = keys.iter().position(|each| *each == key) else { continue };
-            counts.try_reserve(1)?;
-            *counts.entry((at, ways[object.block as usize])).or_default() += 1;
+            *entry(counts, (at, ways[object.block as usize]))? += 1;
         }
         Ok(())
     })?;
@@ -906,11 +884,11 @@ pub fn ways_to(known: &Known, objects: &mut Objects, names: &HashSet<u32>, contr
         if *way != 0 || !names.contains(&name) {
             continue;
         }
-        let Some(known_path) = of_pattern.get_mut(patterns.of[block] as usize) else { continue };
-        let path = match known_path {
-            Some(path) => *path,
-            None => *known_path.insert(number(&mut paths, &patterns.all[patterns.of[block] as usize].text)?),
-        };
+        let pattern = patterns.of[block] as usize;
+        if pattern >= of_pattern.len() {
+            continue;
+        }
+        let path = kept_at(&mut of_pattern, pattern, || number(&mut paths, &patterns.all[pattern].text))?;
         *way = path.map_or(0, |number| 1 << number);
     }
     Ok(Ways { paths, of: ways })

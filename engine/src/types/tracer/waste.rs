@@ -15,10 +15,11 @@ use super::duplicates::{copies, is_captured, Copies, Same};
 use super::layouts::{Embedded, FlatType};
 use super::names::{NameForm, NONE};
 use super::objects::Objects;
-use super::rows::{Known, Pattern, Patterns};
+use super::rows::{Known, Look, Patterns};
 use super::unlisted::{keep, unlisted, Unlisted};
-use crate::failure::{filled, push, Control, Pace, Result};
-use crate::resident_pages::Present;
+use crate::bits::Bits;
+use crate::failure::{filled, insert, kept_at, push, Control, Pace, Result};
+use crate::resident_pages::{in_memory, Present};
 use crate::types::facts::TypeId;
 use crate::types::spelling::parts_of;
 
@@ -90,14 +91,8 @@ pub struct Sum {
 
 impl Sum {
     fn add(&mut self, room: &Room, resident: u64) {
-        self.number += 1;
-        self.elements += room.elements;
-        self.used += room.used;
-        self.room += room.room;
-        self.resident += resident;
-        if room.room > self.largest {
-            (self.largest, self.sample) = (room.room, room.start);
-        }
+        let Room { start: sample, elements, used, room: largest, .. } = *room;
+        self.join(&Sum { number: 1, elements, used, room: largest, resident, sample, largest });
     }
 
     fn join(&mut self, other: &Sum) {
@@ -119,7 +114,7 @@ impl Sum {
 /// What wastes most first. `present`: what is in memory, where that is known.
 pub fn waste(known: &Known, objects: &mut Objects, present: Option<&Present>, control: &Control) -> Result<Vec<Waste>> {
     let patterns = Patterns::new(known, control)?;
-    let seen = filled(known.named.name.len().div_ceil(64), 0)?;
+    let seen = Bits::new(known.named.name.len())?;
     let (steps, places, counted) = (Steps::default(), Places::default(), HashMap::new());
     let mut visit = Visit { known, patterns, present, seen, steps, places, counted, has_any: HashMap::new() };
     visit.everything(control)?;
@@ -173,14 +168,6 @@ fn in_common(one: &str, other: &str) -> usize {
     one[..begin].rfind(['.', '[']).unwrap_or(0)
 }
 
-/// Of blocks of one name.
-struct Look {
-    layout: Rc<FlatType>,
-    front: u64,
-    is_array: bool,
-    is_node_of_set: bool,
-}
-
 /// Texts of steps within blocks, by numbers; 0 is "".
 struct Steps {
     all: Vec<Rc<str>>,
@@ -195,8 +182,8 @@ impl Default for Steps {
 }
 
 const NO_STEP: u32 = 0;
-/// In place of a container's number: its elements, and their keys; from there downwards arrays that lie in an object, and
-/// those that the program counts. A container's is another one in each type.
+/// In place of a container's number: its elements, and their keys; from there downwards arrays that lie in an object,
+/// and those that the program counts. A container's is another one in each type.
 const ELEMENTS: u32 = u32::MAX;
 const KEYS: u32 = ELEMENTS - 1;
 const REPEATED: u32 = KEYS - 1;
@@ -220,10 +207,9 @@ impl Steps {
         if let Some(known) = self.numbers.get(&(before, of, number)) {
             return Ok(*known);
         }
-        self.numbers.try_reserve(1)?;
         let (made, text) = (self.all.len() as u32, format!("{}{text}", self.all[before as usize]));
         push(&mut self.all, text.into())?;
-        self.numbers.insert((before, of, number), made);
+        insert(&mut self.numbers, (before, of, number), made)?;
         Ok(made)
     }
 }
@@ -267,14 +253,11 @@ impl Places {
         let number = match self.numbers.get(&(pattern, step)) {
             Some(number) => *number,
             None => {
-                self.numbers.try_reserve(1)?;
                 let [sparse, emptied, destroyed, tiny] = [Sum::default(); 4];
                 let (total, visited, kept) = (0, 0, KeptTexts::default());
-                push(
-                    &mut self.all,
-                    Place { pattern, step, name, total, visited, sparse, emptied, destroyed, tiny, kept },
-                )?;
-                self.numbers.insert((pattern, step), self.all.len() - 1);
+                let place = Place { pattern, step, name, total, visited, sparse, emptied, destroyed, tiny, kept };
+                push(&mut self.all, place)?;
+                insert(&mut self.numbers, (pattern, step), self.all.len() - 1)?;
                 self.all.len() - 1
             }
         };
@@ -298,8 +281,8 @@ struct Visit<'a> {
     known: &'a Known<'a>,
     patterns: Patterns,
     present: Option<&'a Present<'a>>,
-    /// A bit for each block whose container was met.
-    seen: Vec<u64>,
+    /// The blocks whose containers were met.
+    seen: Bits,
     steps: Steps,
     places: Places,
     /// By type, those that the program counts itself.
@@ -315,7 +298,7 @@ impl Visit<'_> {
             let at = At { holder: -1 - number as i32, pattern, step: NO_STEP, in_set: None };
             self.object(&layout, place, at, 0)?;
         }
-        let mut looks: Vec<Option<Option<Rc<Look>>>> = filled(self.known.names.len(), None)?;
+        let mut looks = filled(self.known.names.len(), None)?;
         let mut pace = Pace::new(control);
         for block in 0..self.known.named.name.len() {
             pace.step()?;
@@ -323,31 +306,20 @@ impl Visit<'_> {
             if name == NONE {
                 continue;
             }
-            let look = match &looks[name as usize] {
-                Some(look) => look.clone(),
-                None => {
-                    let look = self.look(name)?;
-                    looks[name as usize] = Some(look.clone());
-                    look
-                }
-            };
-            if let Some(look) = look {
+            if let Some(look) = kept_at(&mut looks, name as usize, || self.look(name))? {
                 self.block(block, &look, &mut pace)?;
             }
         }
         Ok(())
     }
 
-    /// None: blocks of that name have no containers.
-    fn look(&mut self, name: u32) -> Result<Option<Rc<Look>>> {
-        let name = &self.known.names[name as usize];
-        let is_known = matches!(name.form, NameForm::Object | NameForm::Array | NameForm::Tail);
-        let Some(of) = name.of.filter(|_| name.words && is_known) else { return Ok(None) };
-        let layout = self.known.layouts.of(of)?;
-        let (front, is_array) = (name.front, name.form == NameForm::Array);
-        let template = name.text.split('<').next().and_then(|template| template.strip_prefix("std::"));
-        let is_node_of_set = template.is_some_and(|template| template.ends_with("set")) && name.text.ends_with(NODE);
-        Ok(self.has_any(&layout)?.then(|| Rc::new(Look { layout, front, is_array, is_node_of_set })))
+    /// None: blocks of that name have no containers. And whether these are nodes of a set.
+    fn look(&mut self, name: u32) -> Result<Option<Rc<(Look, bool)>>> {
+        let Some(look) = self.known.look(name)? else { return Ok(None) };
+        let text = &self.known.names[name as usize].text;
+        let template = text.split('<').next().and_then(|template| template.strip_prefix("std::"));
+        let is_node_of_set = template.is_some_and(|template| template.ends_with("set")) && text.ends_with(NODE);
+        Ok(self.has_any(&look.layout)?.then(|| Rc::new((look, is_node_of_set))))
     }
 
     /// Whether objects of that type have containers in them, arrays that the program counts, or counts of owners.
@@ -355,9 +327,8 @@ impl Visit<'_> {
         if let Some(known) = self.has_any.get(&layout.of) {
             return Ok(*known);
         }
-        self.has_any.try_reserve(1)?;
         // members can be of the same types over and over
-        self.has_any.insert(layout.of, false);
+        insert(&mut self.has_any, layout.of, false)?;
         let mut found =
             layout.counts.is_some() || !layout.containers.is_empty() || !self.counted(layout.of)?.is_empty();
         for repeat in &layout.repeats {
@@ -371,13 +342,12 @@ impl Visit<'_> {
         if let Some(known) = self.counted.get(&of) {
             return Ok(known.clone());
         }
-        self.counted.try_reserve(1)?;
         let found = Rc::new(arrays(self.known.layouts, of)?);
-        self.counted.insert(of, found.clone());
+        insert(&mut self.counted, of, found.clone())?;
         Ok(found)
     }
 
-    fn block(&mut self, block: usize, look: &Look, pace: &mut Pace) -> Result<()> {
+    fn block(&mut self, block: usize, (look, is_node_of_set): &(Look, bool), pace: &mut Pace) -> Result<()> {
         let (holder, pattern) = (block as i32, self.patterns.of[block]);
         let place = self.known.memory.start(block as u32).wrapping_add(look.front);
         if let Some(counts) = look.layout.counts.filter(|_| !look.is_array && look.front == 0) {
@@ -386,7 +356,7 @@ impl Visit<'_> {
                 return Ok(());
             }
         }
-        let in_set = Some(self.known.memory.size(block as u32)).filter(|_| look.is_node_of_set);
+        let in_set = Some(self.known.memory.size(block as u32)).filter(|_| *is_node_of_set);
         let at = At { holder, pattern, step: NO_STEP, in_set };
         if !look.is_array {
             return self.object(&look.layout, place, at, 0);
@@ -407,7 +377,8 @@ impl Visit<'_> {
         for (each, number) in arrays.iter().zip(0..) {
             if let Some(room) = each.room(self.known.memory, place) {
                 let step = self.steps.behind(at.step, layout.of, COUNTED - number, &each.step)?;
-                let name = self.array_name(&room)?;
+                let block = self.known.memory.at(room.start);
+                let name = self.known.text(block.map_or(NONE, |block| self.known.name(block as usize)));
                 self.note(&room, At { step, ..at }, &name)?;
             }
         }
@@ -427,12 +398,6 @@ impl Visit<'_> {
             }
         }
         Ok(())
-    }
-
-    /// What the block is called.
-    fn array_name(&self, room: &Room) -> Result<Rc<str>> {
-        let name = self.known.memory.at(room.start).map_or(NONE, |block| self.known.name(block as usize));
-        Ok(self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone()))
     }
 
     fn container(&mut self, each: &Embedded, place: u64, at: At, deep: u32) -> Result<()> {
@@ -485,16 +450,15 @@ impl Visit<'_> {
         // what another holder led to is counted there
         let parent = self.known.named.parent.get(block as usize);
         let is_within = room.used <= room.room && room.room <= memory.room(block);
-        if parent != Some(&at.holder) || !is_within || !self.meet(block) {
+        if parent != Some(&at.holder) || !is_within || !self.seen.add(block as usize) {
             return Ok(());
         }
         let found = self.places.of(&at, at.step, name)?;
         found.total += 1;
-        let end = room.start.wrapping_add(room.room);
-        let resident = self.present.map_or(0, |present| match room.is_ahead {
-            true => present.within(room.start.wrapping_add(room.used), end),
-            false => present.within(room.start, end).saturating_sub(room.used),
-        });
+        let resident = match room.is_ahead {
+            true => in_memory(self.present, room.start.wrapping_add(room.used), room.room - room.used),
+            false => in_memory(self.present, room.start, room.room).saturating_sub(room.used),
+        };
         if room.elements == 0 {
             found.emptied.add(room, resident);
         } else if room.used < room.grown && !memory.fits_about(block, room.used) {
@@ -524,7 +488,7 @@ impl Visit<'_> {
                 Ok(holder) => memory.start(holder),
                 Err(_) => place,
             };
-            let resident = self.present.map_or(0, |present| present.within(place, place.wrapping_add(each.size)));
+            let resident = in_memory(self.present, place, each.size);
             let (elements, used) = (tiny.elements, tiny.held);
             let room = Room { start, elements, used, room, grown: 0, is_ahead: false };
             found.tiny.add(&room, resident.saturating_add(tiny.blocks).saturating_sub(used));
@@ -563,7 +527,7 @@ impl Visit<'_> {
             let mut sum = keep(self.known, name, &alone, &|_| true, self.present)?;
             (sum.number, sum.elements) = (number, others);
             (sum.room, sum.sample) = (sum.room + places, self.known.memory.start(alone[0]));
-            let of = self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone());
+            let of = self.known.text(name);
             let row = self.row(&self.places.all[place], Reason::Unlisted, sum)?;
             push(to, Waste { total, of, ..row })?;
         }
@@ -609,22 +573,19 @@ impl Visit<'_> {
             if name == NONE || known.named.level[block] > Strength::Local as u8 || known.memory.is_alone(block as u32) {
                 continue;
             }
-            let content = match most[name as usize] {
-                Some(known) => known,
-                None => *most[name as usize].insert(self.content(name, OF_LIST, OF_OTHERS)?),
-            };
+            let content = kept_at(&mut most, name as usize, || self.content(name, OF_LIST, OF_OTHERS))?;
             let (Some(content), Some((sum, of))) = (content, sums.get_mut(*pattern as usize)) else { continue };
             // what is larger than its type has something else behind it
             if !known.memory.fits_about(block as u32, content.whole) {
                 continue;
             }
             let (start, size) = (known.memory.start(block as u32), known.memory.size(block as u32));
-            let resident = self.present.map_or(0, |present| present.within(start, start.wrapping_add(size)));
+            let resident = in_memory(self.present, start, size);
             *of = Some(content);
             let room = Room { start, elements: 1, used: content.bytes.min(size), room: size, grown: 0, is_ahead: true };
             sum.add(&room, resident.saturating_sub(room.used));
         }
-        for (number, (sum, content)) in (0..).zip(sums) {
+        for (number, (sum, content)) in sums.into_iter().enumerate() {
             let Some(content) = content else { continue };
             // a header, and a word more, are the price of any block
             const PRICE: u64 = 16;
@@ -632,24 +593,10 @@ impl Visit<'_> {
                 Reason::NodeOverhead => sum.room > content.times.saturating_mul(sum.used),
                 _ => sum.unused().saturating_mul(4) > sum.room && sum.unused() > (PRICE + 1) * sum.number,
             };
-            let pattern: &Pattern = &self.patterns.all[number as usize];
             if is_much && sum.unused() >= WORTH {
-                let of = known.names.get(pattern.name as usize).map_or_else(|| "".into(), |name| name.text.clone());
-                push(
-                    to,
-                    Waste {
-                        reason: content.reason,
-                        path: pattern.text.clone(),
-                        of,
-                        certain: true,
-                        total: sum.number,
-                        sum,
-                        resident: self.present.map(|_| sum.resident),
-                        frequent: Vec::new(),
-                        is_text: false,
-                        unlisted: None,
-                    },
-                )?;
+                let pattern = &self.patterns.all[number];
+                let (path, of) = (pattern.text.clone(), known.text(pattern.name));
+                push(to, self.made(content.reason, path, of, sum.number, sum))?;
             }
         }
         Ok(())
@@ -685,11 +632,11 @@ impl Visit<'_> {
                 kept.others += 1;
             }
         }
-        if self.known.named.parent.get(block as usize) != Some(&at.holder) || !self.meet(block) {
+        if self.known.named.parent.get(block as usize) != Some(&at.holder) || !self.seen.add(block as usize) {
             return Ok(());
         }
         let size = memory.size(block);
-        let resident = self.present.map_or(0, |present| present.within(shared.start, shared.start.wrapping_add(size)));
+        let resident = in_memory(self.present, shared.start, size);
         let found = self.places.of(&at, at.step, name)?;
         found.total += 1;
         if shared.owners == 0 {
@@ -705,68 +652,36 @@ impl Visit<'_> {
         let start = memory.start(block);
         let count = |place: u64| memory.word(start.wrapping_add(place));
         let (Some(owners), Some(weak)) = (count(counts[0]), count(counts[1])) else { return Ok(()) };
-        let name = self.known.name(block as usize);
-        let text = self.known.names.get(name as usize).map_or_else(|| "".into(), |name| name.text.clone());
+        let text = self.known.text(self.known.name(block as usize));
         let holder = self.known.named.parent[block as usize];
         let shared = SharedBlock { start, owners, weak };
         self.note_shared(&shared, At { holder, pattern, step: NO_STEP, in_set: None }, &text)
     }
 
-    /// False: the block was met.
-    fn meet(&mut self, block: u32) -> bool {
-        let (place, bit) = (block as usize / 64, 1 << (block % 64));
-        let is_new = self.seen[place] & bit == 0;
-        self.seen[place] |= bit;
-        is_new
+    fn made(&self, reason: Reason, path: String, of: Rc<str>, total: u64, sum: Sum) -> Waste {
+        let resident = self.present.map(|_| sum.resident);
+        let (certain, is_text) = (true, false);
+        Waste { reason, path, of, certain, total, sum, resident, frequent: Vec::new(), is_text, unlisted: None }
     }
 
     fn row(&self, place: &Place, reason: Reason, sum: Sum) -> Result<Waste> {
         let pattern = &self.patterns.all[place.pattern as usize];
-        let step = self.known.step(pattern, &self.steps.all[place.step as usize], None)?;
-        Ok(Waste {
-            reason,
-            path: format!("{}{step}", pattern.text),
-            of: place.name.clone(),
-            certain: pattern.is_certain(),
-            total: place.total,
-            sum,
-            resident: self.present.map(|_| sum.resident),
-            frequent: Vec::new(),
-            is_text: false,
-            unlisted: None,
-        })
+        let path = pattern.text.clone() + &self.known.step(pattern, &self.steps.all[place.step as usize], None)?;
+        let row = self.made(reason, path, place.name.clone(), place.total, sum);
+        Ok(Waste { certain: pattern.is_certain(), ..row })
     }
 
     fn row_of_unlisted(&self, each: Unlisted) -> Waste {
-        Waste {
-            reason: Reason::Unlisted,
-            path: each.path.clone(),
-            of: self.known.names[each.name as usize].text.clone(),
-            certain: each.certain,
-            total: each.total,
-            sum: each.sum,
-            resident: self.present.map(|_| each.sum.resident),
-            frequent: Vec::new(),
-            is_text: false,
-            unlisted: Some(each),
-        }
+        let of = self.known.text(each.name);
+        let row = self.made(Reason::Unlisted, each.path.clone(), of, each.total, each.sum);
+        Waste { certain: each.certain, unlisted: Some(each), ..row }
     }
 
     fn row_of_copies(&self, copies: Copies) -> Waste {
         let pattern = &self.patterns.all[copies.pattern as usize];
-        let name = self.known.names.get(pattern.name as usize);
-        let of: Rc<str> = name.map_or_else(|| "".into(), |name| name.text.clone());
-        Waste {
-            reason: if is_captured(&of) { Reason::Captured } else { Reason::Duplicates },
-            path: pattern.text.clone(),
-            of,
-            certain: pattern.is_certain(),
-            total: copies.blocks,
-            sum: copies.sum,
-            resident: self.present.map(|_| copies.sum.resident),
-            frequent: copies.frequent,
-            is_text: copies.is_text,
-            unlisted: None,
-        }
+        let of = self.known.text(pattern.name);
+        let reason = if is_captured(&of) { Reason::Captured } else { Reason::Duplicates };
+        let row = self.made(reason, pattern.text.clone(), of, copies.blocks, copies.sum);
+        Waste { certain: pattern.is_certain(), frequent: copies.frequent, is_text: copies.is_text, ..row }
     }
 }

@@ -54,8 +54,8 @@ impl Tracer<'_> {
         Ok(any)
     }
 
-    /// The one type that agrees with what blocks hold: no word contradicts it, and in most of them a pointer leads to what
-    /// is certain to be of its type.
+    /// The one type that agrees with what blocks hold: no word contradicts it, and in most of them a pointer leads to
+    /// what is certain to be of its type.
     fn only(&mut self, types: &[TypeId], blocks: &[u32]) -> Result<Option<TypeId>> {
         let mut found = None;
         for of in types {

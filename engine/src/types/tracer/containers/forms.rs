@@ -23,8 +23,8 @@ pub enum Container {
 
 impl Container {
     /// What the one at this address holds, once it has proved itself (its counts agree, its links lead back): never
-    /// more than its count. False: it is damaged, or not yet made, and nothing was taken. Each block that is claimed was
-    /// asked by `holds`, but the one object of a pointer (unique_ptr), of which the dynamic type may be another.
+    /// more than its count. False: it is damaged, or not yet made, and nothing was taken. Each block that is claimed
+    /// was asked by `holds`, but the one object of a pointer (unique_ptr), of which the dynamic type may be another.
     pub fn claims(&self, memory: &Memory, address: u64, take: &mut Take) -> Result<bool> {
         match self {
             Container::Body(own) => {
@@ -217,7 +217,8 @@ pub struct OfNodes {
 }
 
 pub trait NodesForm {
-    /// Adds its nodes in their order, as blocks; None unless it has proved itself: what was added is worth nothing then.
+    /// Adds its nodes in their order, as blocks; None unless it has proved itself: what was added is worth nothing
+    /// then.
     fn nodes(&self, node: &Node, memory: &Memory, address: u64, to: &mut Vec<u32>) -> Result<Option<Buckets>>;
 
     /// How many nodes it says that there are, without a proof; None: it does not, or takes as little as can be.

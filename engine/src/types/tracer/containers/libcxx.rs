@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use super::forms::*;
 use super::libstdcxx::{
-    are_blocks, key_of, map_room, three_words, tiny_deque, AnyValue, Chain, Control, Counts, Hash, Manager, OneOf,
-    Perhaps, Ring, Shared, Sharing, Tree,
+    key_of, three_words, AnyValue, Buffer, Buffers, Chain, Control, Counts, Deque, Hash, Manager, OneOf, Perhaps, Ring,
+    Shared, Sharing, Tree,
 };
-use crate::failure::{filled, Result};
+use crate::failure::{with_room, Result};
 use crate::types::facts::{Facts, Form, TypeId};
 use crate::types::spelling::parts_of;
 use crate::types::tracer::claims::{Claim, Strength, Take};
@@ -164,97 +164,46 @@ fn valarray(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Conta
     Ok(Some(Container::Body(own?)))
 }
 
-/// deque: a vector of buffers; the elements begin somewhere in the first ones.
-struct Deque {
-    /// The map's four words, the first element's number, how many there are.
-    words: Words<6>,
-    element: TypeId,
-    size: u64,
-    map: Table,
-    /// So many elements are in a buffer.
-    each: u64,
-}
-
-impl Deque {
-    /// Its words and its buffers; None unless it has proved itself.
-    fn buffers(&self, memory: &Memory, address: u64) -> Result<Option<([u64; 6], Vec<u64>)>> {
-        let word = memory.word_size();
-        let words = got!(self.words.read(memory, address));
-        let [start, begin, end, top, first, count] = words;
-        if start == 0 {
-            return Ok((words == [0, 0, 0, 0, first, 0]).then_some((words, Vec::new())));
-        }
-        let is_right = start <= begin && begin <= end && end <= top;
-        if !is_right || [begin, end, top].iter().any(|each| (each - start) % word != 0) {
-            return Ok(None);
-        }
-        got!(memory.holds(start, top - start));
-        let mut buffers = filled(((end - begin) / word) as usize, 0)?;
-        let room = (buffers.len() as u64).saturating_mul(self.each);
-        let is_right = memory.words(begin, &mut buffers)
-            && first.saturating_add(count) <= room
-            && are_blocks(memory, &buffers, self.each.saturating_mul(self.size))?;
-        Ok(is_right.then_some((words, buffers)))
+/// By the map's four words, the first element's number, how many there are: the elements begin somewhere in the first
+/// buffers.
+fn from_first(own: &Deque, memory: &Memory, words: [u64; 6]) -> Result<Option<Buffers>> {
+    let (each, word) = (own.each, memory.word_size());
+    let [map, begin, end, top, first, count] = words;
+    if map == 0 {
+        return Ok((words == [0, 0, 0, 0, first, 0]).then_some(Buffers::NONE));
     }
-}
-
-impl Other for Deque {
-    fn claims(&self, memory: &Memory, address: u64, take: &mut Take) -> Result<bool> {
-        let (each, word) = (self.each, memory.word_size());
-        let Some(([start, begin, _, top, first, count], buffers)) = self.buffers(memory, address)? else {
-            return Ok(false);
-        };
-        if start == 0 {
-            return Ok(true);
-        }
-        take(&Claim {
-            step: " (map)",
-            front: begin - start,
-            name: &self.map.name,
-            elements: Some(buffers.len() as u64),
-            capacity: Some((top - begin) / word),
-            ..Claim::new(start, self.map.of, Strength::Container)
-        })?;
-        for (buffer, from) in buffers.iter().zip((0..).step_by(each as usize)) {
-            let (low, high) = (first.max(from), (first + count).min(from + each));
-            let (used, front) = if high > low { (high - low, low - from) } else { (0, 0) };
-            take(&Claim {
-                number: Some(low - first),
-                front: front * self.size,
-                elements: Some(used),
-                capacity: Some(each - front),
-                ..Claim::new(*buffer, self.element, Strength::Container)
-            })?;
-        }
-        Ok(true)
+    let is_right = map <= begin && begin <= end && end <= top;
+    if !is_right || [begin, end, top].iter().any(|place| (place - map) % word != 0) {
+        return Ok(None);
     }
-
-    fn tiny(&self, memory: &Memory, address: u64) -> Result<Option<Tiny>> {
-        let known = self.buffers(memory, address)?;
-        Ok(known.and_then(|([start, .., count], buffers)| tiny_deque(memory, start, &buffers, count, self.size)))
+    got!(memory.holds(map, top - map));
+    let blocks = got!(own.blocks(memory, begin, (end - begin) / word)?);
+    if first.saturating_add(count) > (blocks.len() as u64).saturating_mul(each) {
+        return Ok(None);
     }
-
-    fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
-        let known = self.buffers(memory, address)?.filter(|([start, ..], _)| *start != 0);
-        Ok(known.map(|([start, _, _, top, ..], buffers)| {
-            map_room(memory, start, buffers.len() as u64, (top - start) / memory.word_size())
-        }))
+    let mut all = with_room(blocks.len())?;
+    for (start, from) in blocks.into_iter().zip((0..).step_by(each as usize)) {
+        let (low, high) = (first.max(from), (first + count).min(from + each));
+        let (used, before) = if high > low { (high - low, low - from) } else { (0, 0) };
+        all.push(Buffer { start, number: low - first, before, used });
     }
+    Ok(Some(Buffers { map, room: (top - map) / word, front: begin - map, all }))
 }
 
 fn deque(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     // bytes of a buffer, and how many elements it has at least (`__deque_block_size`)
     const BUFFER: u64 = 4096;
     const LEAST: u64 = 16;
-    let element = got!(argument(types, facts, 0)?);
-    let [start, begin, end] = got!(places(types, of, "__map_", "__first_ __begin_ __end_")?);
+    let [map, begin, end] = got!(places(types, of, "__map_", "__first_ __begin_ __end_")?);
     let first_one = got!(find(types, of, "__start_")?).offset;
     let top = got!(first(types, of, &["__map_.__end_cap_", "__map_.__cap_"])?).offset;
     let count = got!(first(types, of, &["__size_"])?).offset;
-    let (size, map) = (types.facts(element)?.size, table_of_links(types, format!("{} map", facts.name))?);
-    let each = if size < BUFFER / LEAST { BUFFER / size } else { LEAST };
-    let words = Words::new(types, [start, begin, end, top, first_one, count]);
-    Ok(Some(Container::Other(Box::new(Deque { words, element, size, map, each }))))
+    let each = |size| if size < BUFFER / LEAST { BUFFER / size } else { LEAST };
+    let words = Words::new(types, [map, begin, end, top, first_one, count]);
+    Deque::made(types, facts, each, move |own, memory, address| match words.read(memory, address) {
+        Some(words) => from_first(own, memory, words),
+        None => Ok(None),
+    })
 }
 
 // nodes

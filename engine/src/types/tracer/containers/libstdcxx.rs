@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use super::forms::*;
 use super::libcxx;
-use crate::failure::{copied, filled, with_room, Result};
+use crate::bits::Bits;
+use crate::failure::{copied, filled, push, with_room, Result};
 use crate::types::facts::{Argument, Facts, Field, Form, TypeId};
 use crate::types::spelling::{parts_of, spelled};
 use crate::types::tracer::claims::{Claim, Strength, Take};
@@ -262,16 +263,14 @@ impl Sharing for CountedBase {
 
 /// The classes of that template whose method the function is that begins there.
 fn classes_at(types: &TypeTable, code: u64, template: &str) -> Result<Vec<TypeId>> {
-    let mut found = types.source().classes_at(code)?;
-    let mut failed = None;
-    found.retain(|each| match types.facts(*each) {
-        Ok(facts) => facts.name.strip_prefix(template).is_some_and(|rest| rest.starts_with('<')),
-        Err(failure) => {
-            failed = Some(failure);
-            false
+    let mut found = Vec::new();
+    for class in types.source().classes_at(code)? {
+        let facts = types.facts(class)?;
+        if facts.name.strip_prefix(template).is_some_and(|rest| rest.starts_with('<')) {
+            push(&mut found, class)?;
         }
-    });
-    failed.map_or(Ok(found), Err)
+    }
+    Ok(found)
 }
 
 fn shared_ptr(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
@@ -328,89 +327,75 @@ fn bits(types: &TypeTable, of: TypeId) -> Result<Option<Container>> {
     Ok(Some(Container::Body(own.of_numbers())))
 }
 
-/// A place in a deque: in its buffer, the buffer's start and end, and where the map leads to the buffer.
-struct Spot {
-    cur: u64,
-    first: u64,
-    last: u64,
-    node: u64,
+/// A buffer of a deque.
+pub struct Buffer {
+    pub start: u64,
+    /// The number of its first element in the deque.
+    pub number: u64,
+    /// So many places are in front of its first element.
+    pub before: u64,
+    pub used: u64,
 }
 
 /// What a deque has proved.
-struct Buffers {
-    start: Spot,
-    finish: Spot,
-    buffers: Vec<u64>,
+pub struct Buffers {
     /// 0: there is none.
-    map: u64,
+    pub map: u64,
     /// Of the map, in buffers.
-    room: u64,
+    pub room: u64,
+    /// So many bytes of it are in front of the first buffer's place.
+    pub front: u64,
+    pub all: Vec<Buffer>,
 }
 
-/// deque: a map of buffers; the elements begin somewhere in the first one.
-struct Deque {
-    /// The map, its size, and the words of two iterators.
-    words: Words<10>,
-    element: TypeId,
-    size: u64,
+impl Buffers {
+    pub const NONE: Buffers = Buffers { map: 0, room: 0, front: 0, all: Vec::new() };
+}
+
+/// The buffers of the deque at an address; None unless it has proved itself.
+type DequeForm = dyn Fn(&Deque, &Memory, u64) -> Result<Option<Buffers>>;
+
+/// deque: a map of buffers; the elements begin somewhere in the first ones.
+pub struct Deque {
+    pub element: TypeId,
+    pub size: u64,
     map: Table,
     /// So many elements are in a buffer.
-    each: u64,
+    pub each: u64,
+    form: Box<DequeForm>,
 }
 
 impl Deque {
-    /// None unless it has proved itself.
+    /// `each`: of elements of a size.
+    pub fn made(
+        types: &TypeTable,
+        facts: &Facts,
+        each: impl Fn(u64) -> u64,
+        form: impl Fn(&Deque, &Memory, u64) -> Result<Option<Buffers>> + 'static,
+    ) -> Result<Option<Container>> {
+        let element = got!(argument(types, facts, 0)?);
+        let (size, map) = (types.facts(element)?.size, table_of_links(types, format!("{} map", facts.name))?);
+        let made = Deque { element, size, map, each: each(size), form: Box::new(form) };
+        Ok(Some(Container::Other(Box::new(made))))
+    }
+
     fn buffers(&self, memory: &Memory, address: u64) -> Result<Option<Buffers>> {
-        let (word, bytes) = (memory.word_size(), self.each.saturating_mul(self.size));
-        let words = got!(self.words.read(memory, address));
-        let [map, room, ..] = words;
-        let place = |at: usize| Spot { cur: words[at], first: words[at + 1], last: words[at + 2], node: words[at + 3] };
-        let (start, finish) = (place(2), place(6));
-        if map == 0 && start.node == 0 {
-            let none = Buffers { start, finish, buffers: Vec::new(), map: 0, room: 0 };
-            return Ok((none.start.cur == none.finish.cur).then_some(none));
-        }
-        let size = room.saturating_mul(word);
-        let is_within = map <= start.node && start.node <= finish.node && finish.node - map < size;
-        let is_right = |each: &Spot| {
-            (each.node - map) % word == 0
-                && each.first <= each.cur
-                && each.cur < each.last
-                && each.last - each.first == bytes
-                && (each.cur - each.first) % self.size == 0
-        };
-        if !is_within || !is_right(&start) || !is_right(&finish) || memory.holds(map, size).is_none() {
-            return Ok(None);
-        }
-        let mut buffers = filled(((finish.node - start.node) / word) as usize + 1, 0)?;
-        if !memory.words(start.node, &mut buffers)
-            || (buffers[0], buffers[buffers.len() - 1]) != (start.first, finish.first)
-            || (buffers.len() == 1 && finish.cur < start.cur)
-            || !are_blocks(memory, &buffers, bytes)?
-        {
-            return Ok(None);
-        }
-        Ok(Some(Buffers { start, finish, buffers, map, room }))
+        (self.form)(self, memory, address)
     }
 
-    /// Tells of each buffer where it is, how many places in it lie before the first element, and how many elements it
-    /// has.
-    fn each_of(&self, known: &Buffers, mut tell: impl FnMut(u64, u64, u64) -> Result<()>) -> Result<()> {
-        for buffer in &known.buffers {
-            let begin = if *buffer == known.start.first { known.start.cur } else { *buffer };
-            let end = if *buffer == known.finish.first { known.finish.cur } else { *buffer + self.each * self.size };
-            tell(*buffer, (begin - buffer) / self.size, (end - begin) / self.size)?;
+    /// So many buffers, to which the words from `place` on lead; None unless each is a block, and none is there twice.
+    pub fn blocks(&self, memory: &Memory, place: u64, count: u64) -> Result<Option<Vec<u64>>> {
+        let mut found = filled(count as usize, 0)?;
+        if !memory.words(place, &mut found) {
+            return Ok(None);
         }
-        Ok(())
+        let mut sorted = copied(&found)?;
+        sorted.sort_unstable();
+        let size = self.each.saturating_mul(self.size);
+        let is_right = sorted.windows(2).all(|pair| pair[0] != pair[1])
+            && found.iter().all(|each| memory.holds(*each, size).is_some());
+        Ok(is_right.then_some(found))
     }
-}
-
-/// Whether each is a block of that size, and none is there twice.
-pub fn are_blocks(memory: &Memory, addresses: &[u64], size: u64) -> Result<bool> {
-    let mut sorted = copied(addresses)?;
-    sorted.sort_unstable();
-    let is_once = sorted.windows(2).all(|pair| pair[0] != pair[1]);
-    Ok(is_once && addresses.iter().all(|each| memory.holds(*each, size).is_some()))
 }
 
 impl Other for Deque {
@@ -419,64 +404,94 @@ impl Other for Deque {
         if known.map == 0 {
             return Ok(true);
         }
-        let front = known.start.node - known.map;
         take(&Claim {
             step: " (map)",
-            front,
+            front: known.front,
             name: &self.map.name,
-            elements: Some(known.buffers.len() as u64),
-            capacity: Some(known.room - front / memory.word_size()),
+            elements: Some(known.all.len() as u64),
+            capacity: Some(known.room - known.front / memory.word_size()),
             ..Claim::new(known.map, self.map.of, Strength::Container)
         })?;
-        let mut number = 0;
-        self.each_of(&known, |buffer, before, count| {
+        for buffer in known.all {
             take(&Claim {
-                number: Some(number),
-                front: before * self.size,
-                elements: Some(count),
-                capacity: Some(self.each - before),
-                ..Claim::new(buffer, self.element, Strength::Container)
+                number: Some(buffer.number),
+                front: buffer.before * self.size,
+                elements: Some(buffer.used),
+                capacity: Some(self.each - buffer.before),
+                ..Claim::new(buffer.start, self.element, Strength::Container)
             })?;
-            number += count;
-            Ok(())
-        })?;
+        }
         Ok(true)
     }
 
+    /// Of one that uses next to nothing of its only buffer.
     fn tiny(&self, memory: &Memory, address: u64) -> Result<Option<Tiny>> {
-        Ok(self.buffers(memory, address)?.filter(|known| known.map != 0).and_then(|known| {
-            let elements = known.finish.cur.saturating_sub(known.start.cur) / self.size;
-            tiny_deque(memory, known.map, &known.buffers, elements, self.size)
-        }))
+        const PART: u64 = 8;
+        let known = got!(self.buffers(memory, address)?);
+        let [Buffer { start, used, .. }] = known.all[..] else { return Ok(None) };
+        let blocks = [known.map, start].into_iter().filter_map(|start| memory.at(start));
+        let blocks = blocks.map(|block| memory.size(block)).sum();
+        let held = used.saturating_mul(self.size);
+        let is_tiny =
+            used <= 1 || memory.at(start).is_some_and(|block| held.saturating_mul(PART) <= memory.room(block));
+        Ok(is_tiny.then_some(Tiny { elements: used, held, blocks, block: start }))
     }
 
     /// Of its map: buffers that have no element it lets go.
     fn room(&self, memory: &Memory, address: u64) -> Result<Option<Room>> {
+        // a map that grows has room in front and behind
+        const SPARSE: u64 = 8;
+        let word = memory.word_size();
         Ok(self.buffers(memory, address)?.filter(|known| known.map != 0).map(|known| {
-            let elements = known.buffers.len() as u64;
-            map_room(memory, known.map, elements, known.room)
+            let (elements, room) = (known.all.len() as u64, known.room.saturating_mul(word));
+            Room { start: known.map, elements, used: elements * word, room, grown: room / SPARSE, is_ahead: false }
         }))
     }
 }
 
-/// Of a deque's map and its only buffer, of which it uses next to nothing.
-pub fn tiny_deque(memory: &Memory, map: u64, buffers: &[u64], elements: u64, size: u64) -> Option<Tiny> {
-    const PART: u64 = 8;
-    let [buffer] = buffers else { return None };
-    let blocks = [map, *buffer].iter().filter_map(|start| memory.at(*start)).map(|block| memory.size(block)).sum();
-    let held = elements.saturating_mul(size);
-    let is_tiny =
-        elements <= 1 || memory.at(*buffer).is_some_and(|block| held.saturating_mul(PART) <= memory.room(block));
-    is_tiny.then_some(Tiny { elements, held, blocks, block: *buffer })
+/// A place in a deque: in its buffer, the buffer's start and end, and where the map leads to the buffer.
+struct Spot {
+    cur: u64,
+    first: u64,
+    last: u64,
+    node: u64,
 }
 
-/// Of a deque's map with so many buffers, and room for so many.
-pub fn map_room(memory: &Memory, start: u64, buffers: u64, most: u64) -> Room {
-    // a map that grows has room in front and behind
-    const SPARSE: u64 = 8;
-    let word = memory.word_size();
-    let room = most.saturating_mul(word);
-    Room { start, elements: buffers, used: buffers * word, room, grown: room / SPARSE, is_ahead: false }
+/// By the map, its size, and the words of two iterators.
+fn between_spots(own: &Deque, memory: &Memory, words: [u64; 10]) -> Result<Option<Buffers>> {
+    let (word, bytes) = (memory.word_size(), own.each.saturating_mul(own.size));
+    let [map, room, ..] = words;
+    let place = |at: usize| Spot { cur: words[at], first: words[at + 1], last: words[at + 2], node: words[at + 3] };
+    let (start, finish) = (place(2), place(6));
+    if map == 0 && start.node == 0 {
+        return Ok((start.cur == finish.cur).then_some(Buffers::NONE));
+    }
+    let size = room.saturating_mul(word);
+    let is_within = map <= start.node && start.node <= finish.node && finish.node - map < size;
+    let is_right = |each: &Spot| {
+        (each.node - map) % word == 0
+            && each.first <= each.cur
+            && each.cur < each.last
+            && each.last - each.first == bytes
+            && (each.cur - each.first) % own.size == 0
+    };
+    if !is_within || !is_right(&start) || !is_right(&finish) || memory.holds(map, size).is_none() {
+        return Ok(None);
+    }
+    let blocks = got!(own.blocks(memory, start.node, (finish.node - start.node) / word + 1)?);
+    let ends = (blocks[0], blocks[blocks.len() - 1]);
+    if ends != (start.first, finish.first) || (blocks.len() == 1 && finish.cur < start.cur) {
+        return Ok(None);
+    }
+    let (mut all, mut number) = (with_room(blocks.len())?, 0);
+    for block in blocks {
+        let begin = if block == start.first { start.cur } else { block };
+        let end = if block == finish.first { finish.cur } else { block + bytes };
+        let (before, used) = ((begin - block) / own.size, (end - begin) / own.size);
+        all.push(Buffer { start: block, number, before, used });
+        number += used;
+    }
+    Ok(Some(Buffers { map, room, front: start.node - map, all }))
 }
 
 fn deque(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
@@ -484,10 +499,12 @@ fn deque(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Containe
     const BUFFER: u64 = 512;
     const SPOTS: &str = "_M_map _M_map_size _M_start._M_cur _M_start._M_first _M_start._M_last _M_start._M_node \
                          _M_finish._M_cur _M_finish._M_first _M_finish._M_last _M_finish._M_node";
-    let element = got!(argument(types, facts, 0)?);
     let words = Words::new(types, got!(places(types, of, "_M_impl", SPOTS)?));
-    let (size, map) = (types.facts(element)?.size, table_of_links(types, format!("{} map", facts.name))?);
-    Ok(Some(Container::Other(Box::new(Deque { words, element, size, map, each: (BUFFER / size).max(1) }))))
+    let each = |size: u64| (BUFFER / size).max(1);
+    Deque::made(types, facts, each, move |own, memory, address| match words.read(memory, address) {
+        Some(words) => between_spots(own, memory, words),
+        None => Ok(None),
+    })
 }
 
 fn string(types: &TypeTable, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
@@ -524,8 +541,8 @@ fn own_text(own: &OfBody, memory: &Memory, address: u64, words: &Words<3>) -> Op
     Body::new(Some(block), start, count, room).filter(|_| is_ended(memory, start, count, own.size))
 }
 
-/// Of the old ABI: a pointer to its letters, before which lie length, capacity and how many more share them. The one that
-/// all empty strings share is no block.
+/// Of the old ABI: a pointer to its letters, before which lie length, capacity and how many more share them. The one
+/// that all empty strings share is no block.
 fn shared_text(own: &OfBody, memory: &Memory, address: u64, pointer: u64) -> Option<Body> {
     let letters = memory.word(address.wrapping_add(pointer)).filter(|letters| *letters != 0)?;
     let (start, mut head) = (letters.wrapping_sub(own.front), [0; 2]);
@@ -779,12 +796,12 @@ fn are_before(memory: &Memory, start: u64, room: u64, header: u64, nodes: &[u32]
     Ok(used != nodes.is_empty())
 }
 
-/// Some blocks: a bit for each where they lie close together.
-struct BlockSet {
-    least: u32,
-    bits: Vec<u64>,
-    /// Otherwise these, in order.
-    sorted: Vec<u32>,
+/// Some blocks.
+enum BlockSet {
+    /// They lie close together, from the first one on.
+    Close(u32, Bits),
+    /// In order.
+    Apart(Vec<u32>),
 }
 
 impl BlockSet {
@@ -792,27 +809,24 @@ impl BlockSet {
         const CLOSE: usize = 64;
         let (least, most) =
             blocks.iter().fold((u32::MAX, 0), |(least, most), each| (least.min(*each), most.max(*each)));
-        let mut made = BlockSet { least, bits: Vec::new(), sorted: Vec::new() };
         let span = most.saturating_sub(least) as usize;
         if span / CLOSE < blocks.len() {
-            made.bits = filled(span / 64 + 1, 0)?;
+            let mut bits = Bits::new(span + 1)?;
             for each in blocks {
-                let place = (each - least) as usize;
-                made.bits[place / 64] |= 1 << (place % 64);
+                bits.add((each - least) as usize);
             }
-        } else {
-            made.sorted = copied(blocks)?;
-            made.sorted.sort_unstable();
+            return Ok(BlockSet::Close(least, bits));
         }
-        Ok(made)
+        let mut sorted = copied(blocks)?;
+        sorted.sort_unstable();
+        Ok(BlockSet::Apart(sorted))
     }
 
     fn has(&self, block: u32) -> bool {
-        if self.bits.is_empty() {
-            return self.sorted.binary_search(&block).is_ok();
+        match self {
+            BlockSet::Close(least, bits) => block >= *least && bits.has((block - least) as usize),
+            BlockSet::Apart(sorted) => sorted.binary_search(&block).is_ok(),
         }
-        let place = block.checked_sub(self.least).map(|place| place as usize);
-        place.is_some_and(|place| self.bits.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 == 1))
     }
 }
 
@@ -957,7 +971,8 @@ impl Held {
         let facts = types.facts(of)?;
         let is_copied = || -> Result<bool> {
             Ok(facts.size <= FUNCTOR * types.word()
-                && first_within(types, of, &|facts| facts.polymorphic || is_of_library(facts), &|_| true)?.is_none())
+                && first_within(types, of, &|facts| facts.polymorphic || facts.name.starts_with("std::"), &|_| true)?
+                    .is_none())
         };
         Ok(Held {
             of,
@@ -973,10 +988,6 @@ impl Held {
         let name = if self.has_name { "" } else { &*managed.name };
         Claim { name, ..Claim::new(address, self.of, Strength::Container) }
     }
-}
-
-fn is_of_library(facts: &Facts) -> bool {
-    facts.name.starts_with("std::")
 }
 
 fn begins_with_pointer(types: &TypeTable, of: TypeId, deep: u32, left: &mut u32) -> Result<bool> {

@@ -1,5 +1,5 @@
-//! Containers of Rust's standard library. Their elements' types are templates' arguments; the members' names differ from
-//! release to release, so that a pointer and a number are looked for by their form.
+//! Containers of Rust's standard library. Their elements' types are templates' arguments; the members' names differ
+//! from release to release, so that a pointer and a number are looked for by their form.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,8 +16,9 @@ const TABLE: &str = "hashbrown::raw::RawTable<";
 
 pub fn container(types: &Rc<TypeTable>, of: TypeId, facts: &Facts) -> Result<Option<Container>> {
     if facts.form != Form::Struct {
-        let variants = Variants::of(types, facts)?;
-        return Ok(variants.map(|variants| variants.made(0, variant_types(facts))));
+        let held = facts.fields.iter().map(|each| Some(each.of)).collect();
+        return Ok(Variants::of(types, facts)?
+            .map(|variants| Container::Value(OfValue::new(0, held, Box::new(Tagged { variants, place: 0 })))));
     }
     match facts.name.split('<').next().unwrap_or_default() {
         "alloc::vec::Vec" => vector(types, of, facts),
@@ -304,14 +305,6 @@ impl Variants {
             _ => self.full,
         }
     }
-
-    fn made(self, value: u64, types: Vec<Option<TypeId>>) -> Container {
-        Container::Value(OfValue::new(value, types, Box::new(Tagged { variants: self, place: 0 })))
-    }
-}
-
-fn variant_types(facts: &Facts) -> Vec<Option<TypeId>> {
-    facts.fields.iter().map(|each| Some(each.of)).collect()
 }
 
 /// Bytes of an object.
