@@ -138,9 +138,8 @@ def test_snapshot_and_diff(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_noticed(change: dict[str, Any], said: str) -> None:
     document = run_json(everything("2.36-64").target(), "heaps")
-    assert not list(wrong(document, schema("heaps")))
-    (complaint,) = [each for each in wrong({**document, **change}, schema("heaps")) if said in each]
-    assert complaint
+    assert not list(wrong(document, "heaps"))
+    assert said in next(wrong({**document, **change}, "heaps"))
 
 
 def test_everything_that_is_concluded_has_an_id() -> None:
