@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from doors import DOORS, NEWEST
-from made_once import Looks, each_look
 from platforms import ELSEWHERE, HOST, Platform
 
 IMAGES = ("live", "gcore", "kernel")
@@ -191,12 +191,6 @@ def every_view() -> Iterator[View]:
                         yield view
 
 
-def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES) -> Iterator[View]:
-    for view in every_view():
-        if view.image in images and (only is None or view.scenario.name in only):
-            yield view
-
-
 def seen(
     *,
     only: Optional[Sequence[str]] = None,
@@ -208,20 +202,34 @@ def seen(
     builds its heap once. `only` names scenarios; those of them that run elsewhere too are taken from everywhere."""
     assert only is None or not set(only) - set(BY_ID), only
     images_of: dict[tuple[Scenario, str], list[View]] = {}
-    for view in views(only=only, images=images):
-        if where(view):
+    for view in every_view():
+        if view.image in images and (only is None or view.scenario.name in only) and where(view):
             images_of.setdefault((view.scenario, view.image), []).append(view)
     parameters = []
     for (scenario, image), chosen in images_of.items():
-        group = _one_worker(scenario)
-        for more, marks in (("", group), ("-more", [*group, pytest.mark.full])):
+        # pytest-xdist takes a group's name from after the last "@" of a test's
+        group = pytest.mark.xdist_group(scenario.id.replace("@", " on "))
+        for more, marks in (("", [group]), ("-more", [group, pytest.mark.full])):
             part = tuple(view for view in chosen if (view in SHORT) is not bool(more))
             if part:
-                looks = Looks(f"{scenario.id}-{image}{more}", part)
-                parameters.append(pytest.param(looks, id=looks.id, marks=marks))
+                parameters.append(pytest.param(part, id=f"{scenario.id}-{image}{more}", marks=marks))
     return lambda test: pytest.mark.parametrize("sight", parameters, indirect=True)(each_look(test))
 
 
-def _one_worker(scenario: Scenario) -> list[pytest.MarkDecorator]:
-    # pytest-xdist takes a group's name from after the last "@" of a test's
-    return [pytest.mark.xdist_group(scenario.id.replace("@", " on "))]
+def each_look(test: Callable[..., None]) -> Callable[..., None]:
+    """The test of one `sight`, as a test of all that are made of one image: what it prints last is the one that
+    failed."""
+
+    @functools.wraps(test)
+    def every_look(sight: Mapping[View, Callable[[], Any]], **others: Any) -> None:
+        skipped = []
+        for view, look in sight.items():
+            print(view.id)
+            try:
+                test(sight=look(), **others)
+            except pytest.skip.Exception as reason:
+                skipped.append(reason)
+        if len(skipped) == len(sight):
+            raise skipped[0]
+
+    return every_look

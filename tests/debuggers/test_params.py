@@ -22,6 +22,10 @@ from subjects import Started, Subject, compiled
 PAGE = 4096
 WORD = 8
 AT_SECURE = 23
+RENAMED = {"tcache_small_bins": "tcache_bins"}
+"""As a field of mp_ is called from some release on, and before."""
+APART = ("global_max_fast", "perturb_byte")
+"""Settings that are no field of mp_."""
 
 
 def params_of(sight: Sight) -> dict:
@@ -36,13 +40,11 @@ def mmapped_chunk(sight: Sight, request: int) -> int:
 
 @seen(only=("bins", "ladder-shuffled", "mmapped", "random-1", "asked-by-variables", "asked-by-tunables", "fastbins"))
 def test_values_are_what_gdb_reads(sight: Sight) -> None:
-    if sight.glibc_params["top_pad"] is None:
+    if not sight.glibc_params:
         pytest.skip("no debug information tells GDB of mp_ here")
-    rows = params_of(sight)
-    expected = {name: value for name, value in sight.glibc_params.items() if value is not None}
-    assert {name: rows[name]["value"] for name in expected} == expected
+    fields = {RENAMED.get(name, name): value for name, value in sight.glibc_params.items()}
     # what this release has not, is not shown
-    assert not set(rows) & (set(sight.glibc_params) - set(expected))
+    assert {name: row["value"] for name, row in params_of(sight).items() if name not in APART} == fields
 
 
 @seen(only=("bins", "tcache"))

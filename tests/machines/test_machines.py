@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import pytest
+from album import Said
 from doors import LOAD, Gdb
 from lldb_door import LLDBS, Lldb
 from looks import Core, Outcome, give_up, opened, stripped
-from made_once import Said
 from platforms import BUILD, Platform
 from shell_door import SHELL
 from subjects import DUMP_SECONDS, Subject
