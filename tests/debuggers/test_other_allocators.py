@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional
 
 import pytest
-from doors import DOORS, NEWEST, Core, Door, Image, Live, Outcome, give_up
-from looks import ROOT, plain_environment
+from doors import DOORS, NEWEST, Core, Door, Image, Live, Outcome
+from looks import ROOT, give_up, plain_environment
 from shell_door import arenascope
 from subjects import Subject
 from waiting import await_that, state

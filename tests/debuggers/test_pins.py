@@ -172,9 +172,9 @@ def test_rss_falls_by_what_it_says(name: str) -> None:
         (outcome,) = SHELL.run(Live(subject.pid, subject.program), [PINS])
         mine = [pin for pin in outcome.json()["pins"] if int(pin["user_address"], 16) in held]
         pin = next(pin for pin in mine if pin["by"] == "free")
-        before = subject.anonymous()
+        before = subject.smaps("Anonymous")
         subject.send(f"freeat {pin['user_address']}")
-        fall = inside(before, pin["ranges"]) - inside(subject.anonymous(), pin["ranges"])
+        fall = inside(before, pin["ranges"]) - inside(subject.smaps("Anonymous"), pin["ranges"])
         assert 0 < pin["resident_bytes"] == fall <= pin["releases_bytes"]
 
 

@@ -8,7 +8,8 @@ import subprocess
 from typing import Iterator
 
 import pytest
-from doors import GDB, give_up
+from doors import GDB
+from looks import give_up
 from marks import full_after, in_full
 from subjects import Subject
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors import DOORS, NEWEST, Core, Live, give_up
-from looks import plain_environment
+from doors import DOORS, NEWEST, Core, Live
+from looks import give_up, plain_environment
 from marks import full_after, in_full
 from scenarios import BY_ID, Scenario, scenario
 from schemas import valid

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from album import Sight
-from doors import DOORS, Core, give_up
+from doors import DOORS, Core
+from looks import give_up
 from platforms import ELSEWHERE, HOST, Platform
 from scenarios import seen
 from schemas import problem_ids

@@ -145,7 +145,7 @@ class Sited(Started):
         return Core(folder / "core", self.program)
 
     def tick(self) -> None:
-        assert self.ask("tick") == "ticked"
+        assert self.send("tick") == "ticked"
 
     def counts(self) -> dict[str, Count]:
         """What the program says of its containers, by the way to them."""
@@ -160,7 +160,7 @@ class Sited(Started):
         return self._counted("span")
 
     def _counted(self, kind: str) -> list[list[str]]:
-        told, line = [], self.ask("count")
+        told, line = [], self.send("count")
         while line != "ticked":
             word, *words = line.split()
             told += [words] * (word == kind)

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 import pytest
-from doors import give_up
-from looks import ROOT
+from looks import ROOT, give_up
 from sites import PROGRAMS
 from subjects import Started, Subject
 from test_truth import ARGUMENTS

@@ -8,7 +8,7 @@ import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import pytest
 import subjects
@@ -27,25 +27,14 @@ class Subject(subjects.Subject):
         self.exactly = [f"{name}={value}" for name, value in environment.items()]
         self.facts: dict[str, int] = {}
 
-    def __enter__(self) -> Subject:
-        self._start(["env", "-i", *self.exactly, str(self.program), *self.arguments])
-        with self._ended_if_it_fails():
-            while "ready" not in self.facts:
-                name, value = self._read_line(subjects.START_SECONDS).split()
-                self.facts[name] = int(value, 16)
-            subjects.await_parked(self.pid, 2)
-        return self
+    def command(self) -> Sequence[object]:
+        return ["env", "-i", *self.exactly, self.program, *self.arguments]
 
-    def counters(self, text: str | None = None) -> dict[int, dict[str, int]]:
-        """Start of mapping: its counters in smaps, in bytes. By a parser that is not the one under test."""
-        text = text or Path(f"/proc/{self.pid}/smaps").read_text()
-        entries = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)[1:]
-        return {
-            int(entry.split("-")[0], 16): {
-                key: int(size) * 1024 for key, size in re.findall(r"^(\w+): +(\d+) kB", entry, re.MULTILINE)
-            }
-            for entry in entries
-        }
+    def await_start(self) -> None:
+        while "ready" not in self.facts:
+            name, value = self.line().split()
+            self.facts[name] = int(value, 16)
+        subjects.await_parked(self.pid, 2)
 
     def status(self, key: str) -> str:
         rows = Path(f"/proc/{self.pid}/status").read_text()

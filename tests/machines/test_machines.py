@@ -172,20 +172,21 @@ class Emulated(Subject):
         self.machine = machine
         self.stub = stub
 
-    def __enter__(self) -> Emulated:
-        self._start(self._command(), "QEMU_")
+    def await_start(self) -> None:
         if not self.stub:
-            with self._ended_if_it_fails():
-                self.wait_until_ready()
-        return self
+            super().await_start()
 
-    def _command(self) -> list[str]:
+    def command(self) -> list[str]:
         command = [self.machine.emulator, "-L", str(self.machine.root), "-strace", "-D", str(self.folder / "calls")]
         if self.machine.page != 4096:
             command += ["-p", str(self.machine.page)]
         if self.stub:
             command += ["-g", self.socket]
-        return [*command, str(self.program), str(self.folder / "truth"), *self.arguments]
+        return [*command, *map(str, super().command())]
+
+    def let_go(self) -> None:
+        """Its debugger has: it is on its way to be ready."""
+        super().await_start()
 
     @property
     def socket(self) -> str:
@@ -196,7 +197,7 @@ class Emulated(Subject):
         os.kill(self.pid, signal.SIGABRT)
         self.process.wait(DUMP_SECONDS)
         found = list(self.folder.glob("qemu_*.core"))
-        assert len(found) == 1, f"QEMU wrote {len(found)} cores: {self._said()}"
+        assert len(found) == 1, f"QEMU wrote {len(found)} cores"
         return found[0]
 
     def trim(self) -> Trimmed:
@@ -354,7 +355,7 @@ def seen(request: pytest.FixtureRequest) -> Seen:
     with Emulated(machine, scenario) as subject:
         for symbols, found in zip((True, False), over_stub(machine, subject.program, subject.socket, asked)):
             looks.append(Look(machine, GDB_NAME, STUB, symbols, dict(zip(asked, found))))
-        subject.wait_until_ready()
+        subject.let_go()
         known = (subject.pid, subject.truth, subject.info_xml, subject.stats_text)
         if machine.dumps:
             core, in_core = Core(subject.guest_core(), subject.program), [*COMMANDS, MMAPPED]
@@ -452,7 +453,7 @@ def test_malloc_trim_does_what_was_foretold(machine: Machine, scenario: Scenario
     """Over the stub, against the system calls of the guest's malloc_trim."""
     with Emulated(machine, scenario) as subject:
         (by_symbols,), (by_scan,) = over_stub(machine, subject.program, subject.socket, [TRIM])
-        subject.wait_until_ready()
+        subject.let_go()
         happened = subject.trim()
         assert subject.send("check") == "intact"
     assert happened.reply == f"trimmed {int(bool(happened.madvised or happened.break_fell))}"

@@ -31,7 +31,6 @@ import ctypes
 import os
 import re
 import struct
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, Optional
@@ -39,7 +38,7 @@ from typing import Iterator, Optional
 import numpy
 import pytest
 from looks import ROOT
-from running import START_SECONDS
+from waiting import await_that
 
 LIBRARY = ROOT / "fixtures" / "build" / "libledger.so"
 MASK, GONE, HEADER, DROPS = 0x5BD1E995C3A5F00F, 1, 32, 1 << 14
@@ -287,12 +286,11 @@ def began(pid: int) -> float:
 
 
 def its_mapping(pid: int) -> Mapping:
-    limit = time.monotonic() + START_SECONDS
-    while time.monotonic() < limit:
-        found = next((each for each in mappings(pid) if each.path.startswith("/memfd:ledger")), None)
-        if found is not None:
-            return found
-    raise AssertionError(f"{pid} has no ledger")
+    def find() -> Optional[Mapping]:
+        return next((each for each in mappings(pid) if each.path.startswith("/memfd:ledger")), None)
+
+    await_that(find)
+    return find()
 
 
 def drop_from_now_on(pid: int, every: int) -> None:

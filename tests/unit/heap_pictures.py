@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from heapbuilder import ArenaTruth, Chunk, HeapImage
+from heap_truth import ArenaTruth, Chunk
+from heapbuilder import HeapImage
 
 from arenascope.base.heap_model import Arena, Bin, Tally
 from arenascope.session.session import Session

@@ -12,7 +12,8 @@ from fake_target import FakeTarget
 from heap_chunks import ArenaBuilder
 from heap_mixtures import everything
 from heap_pictures import tally, used_bytes
-from heapbuilder import ArenaTruth, HeapImage
+from heap_truth import ArenaTruth
+from heapbuilder import HeapImage
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.commands.framework.find_command import COMMAND_NAMES
