@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from functools import cache
-from typing import Any, Mapping, Sequence
+from typing import Any, Sequence
 
 import pytest
 from lldb_door import LLDBS
@@ -35,7 +35,6 @@ LOAD = ("-ex", f"source {ARENA_PY}")
 
 class Gdb(Debugger):
     name = "gdb"
-    own_words: Mapping[str, Sequence[str]] = {}
     load = LOAD
     driver = ("-x", str(HERE / "drive_gdb.py"))
     calculates = ("-ex", "python print(6 * 7)")

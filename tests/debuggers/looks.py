@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Mapping, NoReturn, Optional, Protocol, Sequence, TypeVar, Union
+from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence, TypeVar, Union
 
 import pytest
 from lifetimes import lasting_folder
@@ -64,20 +64,23 @@ Asked = tuple[Image, Sequence[str]]
 """What is looked at, and the commands, named without their prefix."""
 
 
-class Door(Protocol):
+class Door:
     name: str
-    own_words: Mapping[str, Sequence[str]]
+    own_words: Mapping[str, Sequence[str]] = {}
     """What the debugger itself says to wrong words, before it asks arenascope."""
 
     def available(self) -> Optional[str]:
         """Why it cannot be opened here, or None."""
+        return None
 
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
         """Runs the commands, named without their prefix, in one session of the debugger. Without symbols, neither
         libc's nor the program's are there."""
+        return self.run_each([(image, commands)], symbols)[0]
 
     def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
         """The same of several cores of one program: the next is opened where the last one was."""
+        raise NotImplementedError
 
 
 AnyDoor = TypeVar("AnyDoor", bound=Door)
@@ -139,10 +142,9 @@ def run(
     return done
 
 
-class Debugger:
+class Debugger(Door):
     """A debugger in batch mode, without the user's own settings and without the network."""
 
-    name: str
     load: Sequence[str]
     """The words that load arenascope."""
     driver: Sequence[str]
@@ -157,9 +159,6 @@ class Debugger:
 
     def available(self) -> Optional[str]:
         return why_not(self)
-
-    def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
-        return self.run_each([(image, commands)], symbols)[0]
 
     def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
         openings = [[], *(self.following(core) for core, _ in asked[1:])]
@@ -192,7 +191,15 @@ class Debugger:
             task = {"ARENASCOPE_STEPS": json.dumps(list(steps)), "ARENASCOPE_RESULTS": str(results)}
             words = [*arguments, *(self.load if load is None else load), *self.driver]
             finished = self.start(words, variables={**task, **(variables or {})}, **how)
-            return read_results(results, steps, finished)
+            lines = results.read_text().splitlines() if results.exists() else []
+        assert len(lines) == len(steps), f"stopped at step {len(lines)}: {finished}"
+        outcomes = [
+            Outcome(str(next(iter(step.values()))), **{"text": "", **json.loads(line)})
+            for step, line in zip(steps, lines)
+        ]
+        for outcome in outcomes:
+            assert not any(word in (outcome.error or "") + outcome.text for word in BREAKDOWNS), outcome
+        return outcomes
 
 
 @cache
@@ -213,16 +220,11 @@ def give_up(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def read_results(results: Path, steps: Sequence[dict[str, Any]], finished: object) -> list[Outcome]:
-    """What a drive_*.py wrote."""
-    lines = results.read_text().splitlines() if results.exists() else []
-    assert len(lines) == len(steps), f"stopped at step {len(lines)}: {finished}"
-    outcomes = [
-        Outcome(str(next(iter(step.values()))), **{"text": "", **json.loads(line)}) for step, line in zip(steps, lines)
-    ]
-    for outcome in outcomes:
-        assert not any(word in (outcome.error or "") + outcome.text for word in BREAKDOWNS), outcome
-    return outcomes
+def needs(*programs: str) -> None:
+    """Gives the test up where one of these is not installed."""
+    for each in programs:
+        if not shutil.which(each):
+            give_up(f"{each} is not installed")
 
 
 def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, str]:

@@ -21,9 +21,9 @@ from typing import Any, Iterable, Mapping, Optional, Sequence
 import pytest
 from guards import refuse_guard_regions
 from lifetimes import dies_with_us
-from looks import give_up
+from looks import give_up, needs
 from platforms import HOST, Platform
-from waiting import await_that, state
+from waiting import await_that, mappings, state
 
 SECONDS = 300
 """In which one says what it has to say. On a busy machine much takes a while."""
@@ -111,8 +111,7 @@ class Started:
 
 def compiled(source: str, folder: Path, *flags: str, compiler: str = "gcc") -> Path:
     """The program of this text: C, or C++ with g++."""
-    if not shutil.which(compiler):
-        give_up(f"{compiler} is not installed")
+    needs(compiler)
     program = folder / "program"
     language = "c" if compiler == "gcc" else "c++"
     subprocess.run([compiler, "-x", language, "-", "-o", program, *flags], input=source, text=True, check=True)
@@ -243,10 +242,7 @@ class Subject(Started):
 
     def curbrk(self) -> int:
         """The break, in whole pages; 0 where it has not been moved."""
-        text = Path(f"/proc/{self.pid}/maps").read_text()
-        return max(
-            (int(end, 16) for end in re.findall(r"^[0-9a-f]+-([0-9a-f]+) .* \[heap\]$", text, re.MULTILINE)), default=0
-        )
+        return max((each.end for each in mappings(self.pid) if each.path == "[heap]"), default=0)
 
     def present(self) -> Present:
         return Present(self.pid, (place for place, rss in self.smaps().items() if rss))
@@ -263,8 +259,7 @@ class Subject(Started):
         """A core by GDB, of one thread alone where that is named and the process's first has exited; the process goes
         on. Where GDB left something out, as `left_out` then says, none, unless `whole` is false."""
         number = str(self.pid if tid is None else tid)
-        if not shutil.which("gcore"):
-            pytest.skip("gcore is not installed")
+        needs("gcore")
         done = subprocess.run(
             ["gcore", "-o", str(self.folder / "gcore"), number],
             check=True,

@@ -14,7 +14,7 @@ from typing import Iterator
 import pytest
 from album import Sight
 from doors import DOORS, NEWEST, Core, Live
-from looks import give_up, opened, plain_environment
+from looks import needs, opened, plain_environment
 from marks import full_after
 from scenarios import seen
 from subjects import Started, Subject, compiled
@@ -198,8 +198,7 @@ int main(void) {
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, Core]]:
     """A program that called mallopt, and a core of it."""
-    if not shutil.which("gcore"):
-        give_up("gcore is not installed")
+    needs("gcore")
     folder = tmp_path_factory.mktemp("told")
     program = compiled(TOLD, folder, "-O0")
     with Started(program, env=plain_environment(), start_new_session=True) as process:

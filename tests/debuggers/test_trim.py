@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 import subprocess
 import threading
@@ -14,6 +13,7 @@ from typing import Any, Sequence
 import pytest
 from album import Album, Sight
 from doors import Gdb, Live
+from looks import needs
 from platforms import ELSEWHERE, HOST
 from scenarios import BY_ID, Scenario, scenario, seen
 from subjects import Subject
@@ -31,8 +31,7 @@ class Strace:
         self.output = folder / "strace.txt"
 
     def __enter__(self) -> Strace:
-        if not shutil.which("strace"):
-            pytest.skip("strace is not installed")
+        needs("strace")
         self._process = subprocess.Popen(
             [
                 "strace",

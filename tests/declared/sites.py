@@ -31,9 +31,10 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 
 import pytest
 from doors import GDB, Core, Image, Live
-from looks import ROOT, give_up, opened
+from looks import ROOT, give_up, needs, opened
 from spelling import Template, canonical, constant, rust, template
 from subjects import Started
+from waiting import mappings
 
 LIBRARY = ROOT / "fixtures" / "build" / "libsites.so"
 PROGRAMS = ROOT / "fixtures" / "build" / "declared"
@@ -130,8 +131,7 @@ class Sited(Started):
         for needed in (LIBRARY, program):
             if not needed.exists():
                 pytest.skip(f"{needed.relative_to(ROOT)} is not built: make fixtures")
-        if not shutil.which("addr2line"):
-            pytest.skip("addr2line is not installed")
+        needs("addr2line")
         self.program, self.log = program, folder / f"{program.name}.sites"
         super().__init__(program, *arguments, env={"SITES_LOG": str(self.log), "LD_PRELOAD": str(LIBRARY), "LANG": "C"})
         assert self.said.split() == ["ready", str(self.pid)], f"{program}: {self.said}"
@@ -256,13 +256,11 @@ class Module(NamedTuple):
 
 def executable_modules(pid: int) -> Iterator[Module]:
     bases: dict[str, int] = {}
-    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        span, flags, offset, _, _, *path = line.split(maxsplit=5)
-        if path and path[0].startswith("/"):
-            start, end = (int(each, 16) for each in span.split("-"))
-            bases.setdefault(path[0], start - int(offset, 16))
-            if "x" in flags:
-                yield Module(Path(path[0]), start, end, bases[path[0]] if is_relocated(path[0]) else 0)
+    for each in mappings(pid):
+        if each.path.startswith("/"):
+            base = bases.setdefault(each.path, each.start - each.offset)
+            if "x" in each.flags:
+                yield Module(Path(each.path), each.start, each.end, base if is_relocated(each.path) else 0)
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import pytest
 import subjects
+from looks import needs
+from waiting import mappings
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {"LANG": "C", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5", "EMPTY": ""}
@@ -49,8 +50,7 @@ class Subject(subjects.Subject):
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """build(source, *flags): the program; `source` is a path or C text."""
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is not installed")
+    needs("gcc")
 
     def compile(source: str | Path, *flags: str, name: str = "program") -> Path:
         folder = tmp_path_factory.mktemp("build")
@@ -115,11 +115,7 @@ class Dumped:
 def dumped(program: Path, start: Callable[..., Subject]) -> Dumped:
     subject = start(program, *ARGUMENTS)
     smaps = subject.counters()
-    maps = []
-    for line in Path(f"/proc/{subject.pid}/maps").read_text().splitlines():
-        words = line.split(None, 5)
-        low, high = (int(word, 16) for word in words[0].split("-"))
-        maps.append((low, high, words[1], words[5] if len(words) > 5 else ""))
+    maps = [(each.start, each.end, each.flags, each.path) for each in mappings(subject.pid)]
     auxv = Path(f"/proc/{subject.pid}/auxv").read_bytes()
     block = subject.memory(subject.facts["block"] - 16, 100016)
     gdb = subject.gcore()

@@ -6,7 +6,6 @@ import bz2
 import gzip
 import lzma
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from looks import Core, give_up, one_line
+from looks import Core, needs, one_line
 from marks import full_after, in_full
 from partial import figures, judged
 from schemas import problem_ids
@@ -66,8 +65,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def pack(core: Path, ending: str, path: Path) -> Path:
     command = ENDINGS[ending]
-    if not shutil.which(command[0]):
-        give_up(f"{command[0]} is not installed")
+    needs(command[0])
     with open(core, "rb") as source, open(path, "wb") as packed:
         subprocess.run([*command, "-c"], stdin=source, stdout=packed, check=True)
     return path

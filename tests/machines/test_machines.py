@@ -19,7 +19,7 @@ import pytest
 from album import Said
 from doors import LOAD, Gdb
 from lldb_door import LLDBS, Lldb
-from looks import Core, Outcome, give_up, opened, stripped
+from looks import Core, Outcome, give_up, needs, opened, stripped
 from platforms import BUILD, Platform
 from shell_door import SHELL
 from subjects import DUMP_SECONDS, Subject
@@ -163,8 +163,7 @@ class Emulated(Subject):
     """With `stub` the guest waits for a debugger at `socket`, and is ready only once that has let it go."""
 
     def __init__(self, machine: Machine, scenario: Scenario, stub: bool = True) -> None:
-        if not shutil.which(machine.emulator):
-            give_up(f"{machine.emulator} is not installed")
+        needs(machine.emulator)
         # QEMU's own memory is of no interest
         super().__init__(
             scenario.fixture, *scenario.arguments, env=dict(scenario.env), coredump_filter=0, platform=machine.platform

@@ -29,12 +29,14 @@ class Piece:
 
 @dataclass
 class Segment:
-    """A heap of a thread arena, or a region of the main arena."""
+    """A heap_info heap of a thread arena, or a region of the main arena."""
 
     source: str
     """"brk", "mmap" or "heap"."""
-    base: int
+    address: int
+    """heap_info; in the main arena where the region begins."""
     first: int
+    """The first chunk."""
     floor: int
     """It ends here at the least."""
     limit: int
@@ -42,8 +44,17 @@ class Segment:
     end: Optional[int] = None
     """None while it can grow."""
     spare: int = 0
-    """Bytes past the end that stay mprotected: heap_info.mprotect_size - size."""
+    """Bytes past the end that stay mprotected."""
     pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return self.end - self.address
+
+    @property
+    def mprotect_size(self) -> Optional[int]:
+        """None in the main arena."""
+        return self.size + self.spare if self.source == "heap" else None
 
     @property
     def cursor(self) -> int:
@@ -127,12 +138,11 @@ class ArenaBuilder:
         if segment.end is None:
             self._guard()
             self._end(segment, max(segment.floor, up(segment.cursor + self.row.minsize, self.image.grain)))
-        assert segment.end is not None
         return Chunk(segment.cursor, segment.end - segment.cursor)
 
     def _end(self, segment: Segment, end: int) -> None:
         if end > segment.limit:
-            raise ValueError(f"no room: the region at {segment.base:#x} ends at {segment.limit:#x}")
+            raise ValueError(f"no room: the region at {segment.address:#x} ends at {segment.limit:#x}")
         segment.end = end
 
     def _lay(self, size: int, kind: str) -> Chunk:
@@ -143,7 +153,7 @@ class ArenaBuilder:
         if size < self.row.minsize or size % self.row.alignment:
             raise ValueError(f"{size:#x} is no chunk size in {self.row}")
         if segment.cursor + size + self.row.minsize > segment.limit:
-            raise ValueError(f"no room: the region at {segment.base:#x} ends at {segment.limit:#x}")
+            raise ValueError(f"no room: the region at {segment.address:#x} ends at {segment.limit:#x}")
         chunk = Chunk(segment.cursor, size)
         segment.pieces.append(Piece(*chunk, kind))
         return chunk
@@ -184,7 +194,6 @@ class ArenaBuilder:
             self.top(left)
         self.close()
         segment = self.segments[-1]
-        assert segment.end is not None
         size = (segment.end - segment.cursor - spare) & -self.row.alignment
         if size < self.row.minsize:
             return segment, size

@@ -76,5 +76,5 @@ def tally(found: Iterable[Chunk]) -> Tally:
 
 def used_bytes(arena: ArenaTruth) -> int:
     """By the contract: what is left of system_mem once everything free is taken off."""
-    top = arena.top.size if arena.top else 0
-    return arena.system_mem - arena.fast_bytes - arena.binned_bytes - top - tally(arena.cached).bytes
+    top = [arena.top] if arena.top else []
+    return arena.system_mem - tally([*arena.fast, *arena.free, *arena.cached, *top]).bytes

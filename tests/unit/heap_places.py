@@ -161,9 +161,8 @@ class Places:
         if brk > self.heap_start:
             found.append(Region(self.heap_start, up(brk, page), path="[heap]"))
         for segment in (segment for arena in self.thread_arenas for segment in arena.segments):
-            assert segment.end is not None
             usable = segment.end + segment.spare
-            found.append(Region(segment.base, usable))
+            found.append(Region(segment.address, usable))
             if usable < segment.limit:
                 found.append(Region(usable, segment.limit, readable=False, writable=False, present=False))
         return self._without_cuts(merged(found))
@@ -224,7 +223,7 @@ class Places:
             "max_n_mmaps": count,
             "mmapped_mem": mapped,
             "max_mmapped_mem": mapped,
-            "sbrk_base": self.main.segments[0].base if self.main.segments else 0,
+            "sbrk_base": self.main.segments[0].address if self.main.segments else 0,
         }
         return {**self.mp, **{name: value for name, value in values.items() if not self.mp[name]}}
 

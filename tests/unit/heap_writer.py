@@ -8,7 +8,7 @@ from glibc_tables import INTS
 from heap_arenas import MainArena
 from heap_chunks import ArenaBuilder, Segment
 from heap_threads import ThreadBuilder
-from heap_truth import ArenaTruth, Chunk, HeapTruth, ThreadTruth, Truth
+from heap_truth import ArenaTruth, Chunk, ThreadTruth, Truth
 
 if TYPE_CHECKING:
     from heapbuilder import HeapImage
@@ -51,11 +51,6 @@ class Writer:
 
     def _truth(self, index: int, arena: ArenaBuilder, top: Optional[Chunk]) -> ArenaTruth:
         system_mem = self._system_mem(arena)
-        heaps = []
-        for segment in arena.segments:
-            assert segment.end is not None
-            mprotect = None if arena.main else segment.end - segment.base + segment.spare
-            heaps.append(HeapTruth(segment.base, segment.first, segment.end, mprotect))
         truth = ArenaTruth(
             index=index,
             address=arena.address,
@@ -64,7 +59,7 @@ class Writer:
             attached_threads=arena.attached,
             contiguous=isinstance(arena, MainArena) and arena.contiguous,
             top=top,
-            heaps=heaps,
+            heaps=arena.segments,
             bins={index: list(chunks) for index, chunks in sorted(arena.bins.items())},
             fastbins={index: list(chunks) for index, chunks in sorted(arena.fastbins.items())},
         )
@@ -80,9 +75,8 @@ class Writer:
         """While contiguous, main counts foreign bytes in the brk heap too (sysmalloc: brk - old_end)."""
         total, contiguous, reached = 0, True, 0
         for number, segment in enumerate(arena.segments):
-            assert segment.end is not None
             contiguous = contiguous and segment.source == "brk"
-            total += segment.end - (reached if contiguous and number else segment.base)
+            total += segment.end - (reached if contiguous and number else segment.address)
             reached = segment.end
         return total
 
@@ -195,14 +189,17 @@ class Writer:
     def _heap_infos(self, arena: ArenaBuilder) -> None:
         fields, before = self.row.heap_info, 0
         for segment in arena.segments:
-            assert segment.end is not None
-            size = segment.end - segment.base
-            values = {"ar_ptr": arena.address, "prev": before, "size": size, "mprotect_size": size + segment.spare}
-            values["pagesize"] = self.image.grain
+            values = {
+                "ar_ptr": arena.address,
+                "prev": before,
+                "size": segment.size,
+                "mprotect_size": segment.mprotect_size,
+                "pagesize": self.image.grain,
+            }
             for name, value in values.items():
                 if name in fields:
-                    self.space.put(segment.base + fields[name], value)
-            before = segment.base
+                    self.space.put(segment.address + fields[name], value)
+            before = segment.address
 
     def _free_list(self, idle: Sequence[ArenaTruth]) -> None:
         addresses = [truth.address for truth in idle if truth.index > 0]

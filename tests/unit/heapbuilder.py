@@ -22,25 +22,11 @@ from heap_chunks import ArenaBuilder
 from heap_damage import Damage
 from heap_places import Places
 from heap_threads import ThreadBuilder
-from heap_truth import ArenaTruth, Chunk, HeapTruth, MmappedTruth, ThreadTruth, Truth
+from heap_truth import MmappedTruth, Truth
 from heap_writer import Writer
 from marks import in_full
 
 from arenascope.sources.target import ThreadInfo
-
-__all__ = [
-    "EACH_ROW",
-    "ROWS",
-    "ArenaTruth",
-    "Chunk",
-    "FakeTarget",
-    "HeapImage",
-    "HeapTruth",
-    "MmappedTruth",
-    "Row",
-    "ThreadTruth",
-    "Truth",
-]
 
 EACH_ROW = [*ROWS[::3], *in_full(*ROWS[1::3], *ROWS[2::3])]
 """The parameter `row` of tests that build a heap of each row: `make test` has a third of them."""
@@ -189,7 +175,6 @@ class HeapImage(Places):
         self,
         symbols: Union[bool, str] = True,
         structs: bool = False,
-        thread_pointers: bool = True,
         regions: bool = True,
         rodata: bool = True,
     ) -> FakeTarget:
@@ -198,14 +183,12 @@ class HeapImage(Places):
         It reads the image as it stands: a later poke shows. Regions are those of this moment.
         """
         self.finish()
-        names = self.symbols(symbols)
-        pointers = {thread.tid: thread.thread_pointer for thread in self.threads.values()}
         infos = [
             ThreadInfo(
                 tid=thread.tid,
                 name=f"worker-{thread.number}" if thread.number else "app",
                 stack_pointer=thread.stack_pointer,
-                thread_pointer=thread.thread_pointer if thread_pointers else None,
+                thread_pointer=thread.thread_pointer,
             )
             for thread in self.threads.values()
         ]
@@ -213,10 +196,9 @@ class HeapImage(Places):
             row=self.row,
             space=self.space,
             mappings=self.regions(rodata),
-            symbols=names,
+            symbols=self.symbols(symbols),
             structs=debug_structs(self.row) if structs else {},
             thread_infos=sorted(infos, key=lambda info: info.tid),
             thread_locals=self.thread_locals() if symbols is True else {},
-            thread_pointers=pointers,
             regions_known=regions,
         )
