@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import subprocess
 import threading
@@ -11,30 +10,13 @@ import time
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-import pytest
-from lifetimes import dies_with_us
-from looks import give_up
+from looks import needs
 from subjects import Started
 from waiting import await_that, states
 
 START_SECONDS = 120
 END_SECONDS = 5
 CLIENTS = 8
-FROM_SETUP = (
-    "/usr/bin/python3",
-    "gdb",
-    "haproxy",
-    "lighttpd",
-    "mariadbd",
-    "memcached",
-    "nginx",
-    "node",
-    "php",
-    "redis-server",
-    "ruby",
-    "sqlite3",
-)
-"""What scripts/setup.sh installs, so that it must be there."""
 Work = Callable[[socket.socket, int, int], None]
 """One round of a client: its connection, its number, and which round this is."""
 
@@ -43,10 +25,7 @@ class Running(Started):
     """A program, and the clients that keep it busy."""
 
     def __init__(self, folder: Path, words: Sequence[object], env: Optional[dict[str, str]] = None) -> None:
-        program = shutil.which(str(words[0]))
-        if program is None:
-            reason = f"{words[0]} is not installed"
-            give_up(reason) if words[0] in FROM_SETUP else pytest.skip(reason)
+        needs(str(words[0]))
         self.folder = folder
         self.over = threading.Event()
         self.rounds = [0] * CLIENTS
@@ -57,10 +36,7 @@ class Running(Started):
         self.turns = [threading.Lock() for _ in range(CLIENTS)]
         """Of each client, while it is in a round."""
         # its pid becomes that of the process to look at, where a server's worker is a child
-        self.start_in(folder, [program, *words[1:]], env or {}, stdin=subprocess.DEVNULL, preexec_fn=dies_with_us())
-
-    def complaints(self) -> str:
-        return (self.folder / "stderr.txt").read_text(errors="replace")[-2000:]
+        self.start_in_folder(words, env or {}, stdin=subprocess.DEVNULL)
 
     def alive(self) -> bool:
         return self.process.poll() is None and Path(f"/proc/{self.pid}").exists()

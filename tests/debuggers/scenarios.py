@@ -30,71 +30,62 @@ class Scenario:
 
 
 def scenario(
-    name: str, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None, images: tuple[str, ...] = IMAGES
+    name: str, words: str, env: Optional[Mapping[str, str]] = None, images: tuple[str, ...] = IMAGES
 ) -> Scenario:
-    return Scenario(name, fixture, arguments, env or {}, images)
+    """`words` are the fixture and its arguments."""
+    fixture, *arguments = words.split()
+    return Scenario(name, fixture, tuple(arguments), env or {}, images)
 
 
 # gcore writes a thread arena's 64 MiB out in full, so the fixtures that could have many threads have few here
 AT_HOME = (
-    scenario("hoard", "hoard", "3", "12"),
-    scenario("workers-30MB", "workers", "30", "2", "2"),
-    scenario("workers-30MB-ended", "workers", "30", "2", "2", "end"),
-    scenario("workers-100MB", "workers", "100", "2", "1"),
-    scenario("pinned-main", "pinned", "main", "40"),
-    scenario("pinned-thread", "pinned", "thread", "100"),
-    scenario("ladder-ascending", "ladder", "200", "ascending", "20"),
-    scenario("ladder-shuffled", "ladder", "200", "shuffled", "20"),
+    scenario("hoard", "hoard 3 12"),
+    scenario("workers-30MB", "workers 30 2 2"),
+    scenario("workers-30MB-ended", "workers 30 2 2 end"),
+    scenario("workers-100MB", "workers 100 2 1"),
+    scenario("pinned-main", "pinned main 40"),
+    scenario("pinned-thread", "pinned thread 100"),
+    scenario("ladder-ascending", "ladder 200 ascending 20"),
+    scenario("ladder-shuffled", "ladder 200 shuffled 20"),
     scenario("arenas60", "arenas60", images=("live", "kernel")),
-    scenario("arenas14", "arenas60", "6", "8"),
-    scenario("turns", "turns", "4", "8"),
-    scenario("many_heaps", "many_heaps", "4", "plain"),
-    scenario("many_heaps-spread", "many_heaps", "4", "spread"),
+    scenario("arenas14", "arenas60 6 8"),
+    scenario("turns", "turns 4 8"),
+    scenario("many_heaps", "many_heaps 4 plain"),
+    scenario("many_heaps-spread", "many_heaps 4 spread"),
     scenario("bins", "bins"),
     scenario("bins-static", "bins.static"),
     scenario("bins-static-pie", "bins.static-pie"),
-    scenario("full_heap", "full_heap", "full"),
-    scenario("full_heap-retired", "full_heap", "retired"),
-    scenario("full_heap-retired-64", "full_heap", "retired", "64"),
+    scenario("full_heap", "full_heap full"),
+    scenario("full_heap-retired", "full_heap retired"),
+    scenario("full_heap-retired-64", "full_heap retired 64"),
     scenario("fastbins", "fastbins"),
     scenario("tcache", "tcache"),
     scenario("tcache-tls", "tcache.tls"),
     scenario("mmapped", "mmapped"),
-    scenario("foreign_sbrk", "foreign_sbrk", "plain"),
-    scenario("foreign_sbrk-fake", "foreign_sbrk", "fake"),
-    scenario("foreign_sbrk-last", "foreign_sbrk", "last"),
-    scenario("blocked_brk", "blocked_brk", "stay"),
-    scenario("blocked_brk-apart", "blocked_brk", "apart"),
-    scenario("blocked_brk-unblock", "blocked_brk", "unblock"),
+    scenario("foreign_sbrk", "foreign_sbrk plain"),
+    scenario("foreign_sbrk-fake", "foreign_sbrk fake"),
+    scenario("foreign_sbrk-last", "foreign_sbrk last"),
+    scenario("blocked_brk", "blocked_brk stay"),
+    scenario("blocked_brk-apart", "blocked_brk apart"),
+    scenario("blocked_brk-unblock", "blocked_brk unblock"),
     scenario("dlmopen", "dlmopen"),
-    scenario("random-1", "random", "1"),
-    scenario("random-2", "random", "2"),
-    scenario("random-3", "random", "3"),
+    scenario("random-1", "random 1"),
+    scenario("random-2", "random 2"),
+    scenario("random-3", "random 3"),
     scenario(
         "asked-by-variables",
-        "workers",
-        "1",
-        "4",
-        "1",
+        "workers 1 4 1",
         env={"MALLOC_ARENA_MAX": "3", "MALLOC_MMAP_THRESHOLD_": "200000", "MALLOC_TOP_PAD_": "0x10000"},
     ),
     scenario(
         "asked-by-tunables",
-        "workers",
-        "1",
-        "4",
-        "1",
+        "workers 1 4 1",
         env={
             "GLIBC_TUNABLES": "glibc.malloc.tcache_count=5:glibc.malloc.trim_threshold=300000:glibc.malloc.arena_max=2"
         },
     ),
     scenario(
-        "asked-wrongly",
-        "workers",
-        "1",
-        "2",
-        "1",
-        env={"MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"},
+        "asked-wrongly", "workers 1 2 1", env={"MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"}
     ),
 )
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise

@@ -64,22 +64,25 @@ class Started:
     Popen's."""
 
     def __init__(self, *words: object, **how: Any) -> None:
-        self.start(words, preexec_fn=dies_with_us(), **how)
+        self.start(words, **how)
         self.said = self.hear()
         """Its first line."""
 
     def start(self, words: Sequence[object], **how: Any) -> None:
         # unbuffered, so that select() sees all that was not read
-        how = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0, **how}
-        self.process = subprocess.Popen([*map(str, words)], **how)
+        how = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "preexec_fn": dies_with_us(), **how}
+        self.process = subprocess.Popen([*map(str, words)], bufsize=0, **how)
         self.pid = self.process.pid
 
-    def start_in(self, folder: Path, words: Sequence[object], env: Mapping[str, str], **how: Any) -> None:
-        """There, where also goes what it complains of; in this environment, but for what changes malloc or a
-        runtime."""
+    def start_in_folder(self, words: Sequence[object], env: Mapping[str, str], **how: Any) -> None:
+        """In its own folder, and in this environment, but for what changes malloc or a runtime."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(LEFT_OUT)}
-        with (folder / "stderr.txt").open("wb") as complaints:
-            self.start(words, cwd=folder, env={**inherited, **env}, stderr=complaints, start_new_session=True, **how)
+        with (self.folder / "stderr.txt").open("wb") as complaints:
+            how = {"cwd": self.folder, "env": {**inherited, **env}, "stderr": complaints, **how}
+            self.start(words, start_new_session=True, **how)
+
+    def complaints(self) -> str:
+        return (self.folder / "stderr.txt").read_text(errors="replace")[-2000:]
 
     def __enter__(self) -> Any:
         return self
@@ -157,7 +160,7 @@ class Subject(Started):
         self.dies_with_us = dies_with_us()
 
     def __enter__(self) -> Subject:
-        self.start_in(self.folder, self.command(), self.env, preexec_fn=self._prepare)
+        self.start_in_folder(self.command(), self.env, preexec_fn=self._prepare)
         try:
             self.await_start()
         except BaseException:
@@ -174,8 +177,7 @@ class Subject(Started):
 
     def await_start(self) -> None:
         reply = self.hear()
-        complaints = (self.folder / "stderr.txt").read_text(errors="replace").strip()
-        assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {complaints}"
+        assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {self.complaints()}"
 
     def _prepare(self) -> None:
         self.dies_with_us()

@@ -139,21 +139,21 @@ IN_SHORT = ("hoard", "many_heaps-spread", "tcache", "blocked_brk", "big", "tiny_
 TABLE = (
     *(BY_ID[name] for name in HERE),
     *(each for each in BY_ID.values() if each.platform != HOST),
-    scenario("pinned-both", "pinned", "both", "40"),
-    scenario("random-4-short", "random", "4", "900"),
-    scenario("big", "big", "60", "7"),
+    scenario("pinned-both", "pinned both 40"),
+    scenario("random-4-short", "random 4 900"),
+    scenario("big", "big 60 7"),
     scenario("tiny_top", "tiny_top"),  # MINSIZE: the break moves up
-    scenario("tiny_top-48", "tiny_top", "48"),
-    scenario("tiny_top-page", "tiny_top", "4112"),
-    scenario("tiny_top-page-and-a-bit", "tiny_top", "4144"),
+    scenario("tiny_top-48", "tiny_top 48"),
+    scenario("tiny_top-page", "tiny_top 4112"),
+    scenario("tiny_top-page-and-a-bit", "tiny_top 4144"),
     *(
-        replace(scenario(f"tiny_top{more}", "tiny_top", *size), platform=platform)
+        replace(scenario(f"tiny_top{more}", f"tiny_top {size}"), platform=platform)
         for platform in ELSEWHERE
-        for more, size in (("", ()), ("-page-and-a-bit", ("4144",)))
+        for more, size in (("", ""), ("-page-and-a-bit", "4144"))
     ),
     scenario("locked", "locked"),
-    scenario("thp", "pinned", "both", "40", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
-    scenario("thp-ladder", "ladder", "200", "shuffled", "20", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
+    scenario("thp", "pinned both 40", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
+    scenario("thp-ladder", "ladder 200 shuffled 20", env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
 )
 
 
