@@ -183,10 +183,6 @@ class Sight(Said):
         return has_texts(self.view)
 
     @property
-    def kind(self) -> str:
-        return "live" if self.live else "core"
-
-    @property
     def platform(self) -> Platform:
         return self.view.scenario.platform
 

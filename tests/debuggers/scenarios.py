@@ -119,16 +119,6 @@ class View:
     symbols: bool
 
     @property
-    def release(self) -> str:
-        """The glibc that the heap is one of: "2.36"."""
-        return self.scenario.platform.release
-
-    @property
-    def machine(self) -> str:
-        """By the name that Target.machine has for it: "x86_64"."""
-        return self.scenario.platform.machine
-
-    @property
     def id(self) -> str:
         return f"{self.scenario.id}-{self.image}-{self.door}-{'symbols' if self.symbols else 'stripped'}"
 

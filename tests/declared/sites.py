@@ -149,17 +149,11 @@ class Sited(Started):
 
     def counts(self) -> dict[str, Count]:
         """What the program says of its containers, by the way to them."""
-        return {path: Count(*map(int, figures)) for path, *figures in self._counted("count")}
+        return {path: Count(*map(int, figures)) for path, *figures in self.counted("count")}
 
-    def haves(self) -> list[list[str]]:
-        """How many objects have a value, by the program: their type, the member, the value, how many."""
-        return self._counted("have")
-
-    def spans(self) -> list[list[str]]:
-        """The least and the greatest: of what type, of which member, which."""
-        return self._counted("span")
-
-    def _counted(self, kind: str) -> list[list[str]]:
+    def counted(self, kind: str) -> list[list[str]]:
+        """What it says of its objects; "have": their type, a member, a value, and how many have that; "span": of what
+        type, of which member, which, the least and the greatest."""
         told, line = [], self.send("count")
         while line != "ticked":
             word, *words = line.split()
@@ -485,25 +479,30 @@ def compare(
 ) -> Comparison:
     """`answers` are names that debug information gave, by the block's address: none for what is not named by that.
     `sizes` of types, as `sizes_of` has them."""
-    wrong, blocks, fields, weight, kept, kept_weight, all_weight, count = [], 0, 0, 0, 0, 0, 0, 0
-    for address, each in expected.items():
-        if not each.type or each.foreign:
-            continue
-        count += 1
-        all_weight += each.size
-        kept += 0 if each.leak else each.size
-        name = answers.get(address)
-        verdict = judge(name, each, sizes.get(each.type.split(OR)[0])) if name else "none"
-        if verdict == "wrong":
-            wrong.append(f"{address:#x}: {name}, not {described(each)} ({each.size} bytes of {each.site})")
-        fields += verdict == "field"
-        if verdict == "type":
-            blocks += 1
-            weight += each.size
-            kept_weight += 0 if each.leak else each.size
+    known = {address: each for address, each in expected.items() if each.type and not each.foreign}
+    verdicts = {
+        address: judge(answers[address], each, sizes.get(each.type.split(OR)[0]))
+        for address, each in known.items()
+        if answers.get(address)
+    }
+    by_type = [known[address] for address, verdict in verdicts.items() if verdict == "type"]
+    wrong = [
+        f"{address:#x}: {answers[address]}, not {described(each)} ({each.size} bytes of {each.site})"
+        for address, each in known.items()
+        if verdicts.get(address) == "wrong"
+    ]
+    kept, kept_by_type = ([each for each in blocks if not each.leak] for blocks in (known.values(), by_type))
     return Comparison(
-        blocks / max(count, 1), weight / max(all_weight, 1), kept_weight / max(kept, 1), fields / max(count, 1), wrong
+        len(by_type) / max(len(known), 1),
+        bytes_of(by_type) / max(bytes_of(known.values()), 1),
+        bytes_of(kept_by_type) / max(bytes_of(kept), 1),
+        list(verdicts.values()).count("field") / max(len(known), 1),
+        wrong,
     )
+
+
+def bytes_of(blocks: Iterable[Expected]) -> int:
+    return sum(each.size for each in blocks)
 
 
 def described(expected: Expected) -> str:

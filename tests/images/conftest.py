@@ -49,19 +49,14 @@ class Subject(subjects.Subject):
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build(source, *flags): the program; `source` is a path or C text."""
+    """build(source, *flags): the program of this C text."""
     needs("gcc")
 
-    def compile(source: str | Path, *flags: str, name: str = "program") -> Path:
+    def compile(text: str, *flags: str, name: str = "program") -> Path:
         folder = tmp_path_factory.mktemp("build")
-        if isinstance(source, str):
-            (folder / "source.c").write_text(source)
-            source = folder / "source.c"
-        done = subprocess.run(
-            ["gcc", "-O1", "-g", "-pthread", str(source), "-o", str(folder / name), *flags],
-            capture_output=True,
-            text=True,
-        )
+        (folder / "source.c").write_text(text)
+        words = ["gcc", "-O1", "-g", "-pthread", folder / "source.c", "-o", folder / name, *flags]
+        done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"gcc {' '.join(flags)} does not work here: {done.stderr.strip()[:200]}")
         return folder / name
@@ -82,7 +77,7 @@ def start() -> Iterator[Callable[..., Subject]]:
 
 @pytest.fixture(scope="session")
 def program(build: Build) -> Path:
-    return build(HERE / "subject.c", name="subject")
+    return build((HERE / "subject.c").read_text(), name="subject")
 
 
 @pytest.fixture(scope="session")

@@ -90,8 +90,7 @@ class ArenaBuilder:
         return chunk
 
     def fast(self, size: int) -> Chunk:
-        if not 0 < size <= self.row.max_fast:
-            raise ValueError(f"{self.row} keeps no chunk of {size:#x} in a fastbin")
+        assert 0 < size <= self.row.max_fast, f"{self.row} keeps no chunk of {size:#x} in a fastbin"
         return self._push_fast(self._lay(size, "fast"))
 
     def top(self, size: int) -> Chunk:
@@ -141,19 +140,16 @@ class ArenaBuilder:
         return Chunk(segment.cursor, segment.end - segment.cursor)
 
     def _end(self, segment: Segment, end: int) -> None:
-        if end > segment.limit:
-            raise ValueError(f"no room: the region at {segment.address:#x} ends at {segment.limit:#x}")
+        assert end <= segment.limit, f"no room: the region at {segment.address:#x} ends at {segment.limit:#x}"
         segment.end = end
 
     def _lay(self, size: int, kind: str) -> Chunk:
         self.image.still_building()
         segment = self.segments[-1]
-        if segment.end is not None:
-            raise ValueError("the top of this region is fixed already")
-        if size < self.row.minsize or size % self.row.alignment:
-            raise ValueError(f"{size:#x} is no chunk size in {self.row}")
-        if segment.cursor + size + self.row.minsize > segment.limit:
-            raise ValueError(f"no room: the region at {segment.address:#x} ends at {segment.limit:#x}")
+        assert segment.end is None, "the top of this region is fixed already"
+        assert size == self.row.request2size(size - self.row.word), f"{size:#x} is no chunk size in {self.row}"
+        end = segment.cursor + size + self.row.minsize
+        assert end <= segment.limit, f"no room: the region at {segment.address:#x} ends at {segment.limit:#x}"
         chunk = Chunk(segment.cursor, size)
         segment.pieces.append(Piece(*chunk, kind))
         return chunk
@@ -171,17 +167,14 @@ class ArenaBuilder:
         return chunk
 
     def _file(self, chunk: Chunk, into: str) -> None:
-        if into not in ("unsorted", "bin"):
-            raise ValueError(into)
+        assert into in ("unsorted", "bin"), into
         index = 1 if into == "unsorted" else self.row.bin_index(chunk.size)
         bin_list = self.bins.setdefault(index, [])
         place = 0
         if index > 1 and chunk.size >= self.row.min_large:
             # descending, and a chunk of a size that is there already becomes the second of its size
-            while place < len(bin_list) and bin_list[place].size > chunk.size:
-                place += 1
-            if place < len(bin_list) and bin_list[place].size == chunk.size:
-                place += 1
+            place = sum(each.size > chunk.size for each in bin_list)
+            place += any(each.size == chunk.size for each in bin_list)
         bin_list.insert(place, chunk)
 
     def _retire(self, left: Optional[int], remainder: Remainder, spare: int) -> tuple[Segment, int]:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Union
+from typing import Union
 
-from glibc_rows import Row, up
+from glibc_rows import up
 
 from arenascope.sources.target import Region
-
-if TYPE_CHECKING:
-    from fake_target import Space
-    from heap_arenas import MainArena, ThreadArena
-    from heap_truth import MmappedTruth
 
 LIBC, APP = "/lib/libc.so.6", "/usr/bin/app"
 TEXT, RODATA, DATA, BSS = 0x150000, 0x50000, 0x4000, 0xD000
@@ -30,16 +25,6 @@ class Places:
     """The part of HeapImage that knows addresses."""
 
     PID = 4000
-
-    row: Row
-    space: Space
-    mp: dict[str, int]
-    grain: int
-    heap_max: int
-    mremaps: int
-    main: MainArena
-    thread_arenas: list[ThreadArena]
-    mmapped_blocks: list[MmappedTruth]
 
     def place(self, seed: int, brk_offset: int, static: bool) -> None:
         word, page = self.row.word, self.row.page_size

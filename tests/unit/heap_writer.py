@@ -218,7 +218,7 @@ class Writer:
 
     def _thread(self, thread: ThreadBuilder) -> ThreadTruth:
         row, tp = self.row, thread.thread_pointer
-        arena = thread.attached_to.address if thread.attached_to else None
+        arena = thread.arena.address if thread.arena else None
         tcache = row.user(thread.tcache.address) if thread.tcache else None
         self.space.put(tp + row.tls_arena, arena or 0)
         if row.has_tcache:

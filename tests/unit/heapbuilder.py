@@ -56,9 +56,7 @@ class HeapImage(Places):
         self.rng = random.Random(seed)
         self.space = Space(self.row.word, self.row.byte_order)
         self.mp = self.default_mp()
-        unknown = sorted(set(mp) - set(self.row.par))
-        if unknown:
-            raise ValueError(f"mp_ of {self.row} has no {', '.join(unknown)}")
+        assert set(mp) <= set(self.row.par), f"mp_ of {self.row} does not have all of {', '.join(mp)}"
         self.mp.update(mp)
         hugepage = mp.get("hp_pagesize", 0)
         self.grain = hugepage or self.row.page_size
@@ -87,21 +85,16 @@ class HeapImage(Places):
         self.thread_arenas.append(arena)
         return arena
 
-    def thread(self, number: int, arena: Union[ArenaBuilder, str] = "new") -> ThreadBuilder:
-        """Thread 0 is the main thread; another is made when first named, with an arena of its own, or with `arena`.
-
-        arena="none": it has not called malloc yet.
-        """
+    def thread(self, number: int, arena: Union[ArenaBuilder, str, None] = "new") -> ThreadBuilder:
+        """Thread 0 is the main thread; another is made when first named, with an arena of its own, or with `arena`:
+        where that is None it has not called malloc yet."""
         if number not in self.threads:
             self.still_building()
-            chosen: Optional[ArenaBuilder] = None
-            if isinstance(arena, ArenaBuilder):
-                chosen = arena
-            elif arena == "new":
-                chosen = self.arena()
-            if chosen is not None:
-                chosen.attached += 1
-            self.threads[number] = ThreadBuilder(self, number, chosen)
+            if arena == "new":
+                arena = self.arena()
+            if arena is not None:
+                arena.attached += 1
+            self.threads[number] = ThreadBuilder(self, number, arena)
         return self.threads[number]
 
     def mmapped(
@@ -140,8 +133,7 @@ class HeapImage(Places):
         self.mremaps += 1
 
     def still_building(self) -> None:
-        if self._truth is not None:
-            raise RuntimeError("this image is finished: lay chunks before asking for its truth or a target")
+        assert self._truth is None, "this image is finished: lay chunks before asking for its truth or a target"
 
     # looking
 
@@ -153,7 +145,6 @@ class HeapImage(Places):
     def truth(self) -> Truth:
         """What was laid; damage done afterwards does not change it."""
         self.finish()
-        assert self._truth is not None
         return self._truth
 
     @property
