@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Optional
 
 from glibc_rows import up
 from heap_truth import Chunk
 
 if TYPE_CHECKING:
-    from heap_threads import ThreadBuilder
     from heapbuilder import HeapImage
-
-Remainder = Union[str, "ThreadBuilder"]
-"""Where the rest of a top that is given up goes: "unsorted", "bin", "fast", or a thread whose cache takes it."""
 
 # what malloc asks of sbrk first: the request, 128 KiB of top_pad and MINSIZE, in whole pages
 FIRST_GROWTH = 0x21000
@@ -91,7 +87,9 @@ class ArenaBuilder:
 
     def fast(self, size: int) -> Chunk:
         assert 0 < size <= self.row.max_fast, f"{self.row} keeps no chunk of {size:#x} in a fastbin"
-        return self._push_fast(self._lay(size, "fast"))
+        chunk = self._lay(size, "fast")
+        self.fastbins.setdefault(self.row.fastbin_index(size), []).insert(0, chunk)
+        return chunk
 
     def top(self, size: int) -> Chunk:
         """Ends the region with a top of this size, or up to an alignment unit more where its end asks for that.
@@ -162,10 +160,6 @@ class ArenaBuilder:
         if pieces and pieces[-1].kind == "free":
             self._lay(self.row.minsize, "used")
 
-    def _push_fast(self, chunk: Chunk) -> Chunk:
-        self.fastbins.setdefault(self.row.fastbin_index(chunk.size), []).insert(0, chunk)
-        return chunk
-
     def _file(self, chunk: Chunk, into: str) -> None:
         assert into in ("unsorted", "bin"), into
         index = 1 if into == "unsorted" else self.row.bin_index(chunk.size)
@@ -177,7 +171,7 @@ class ArenaBuilder:
             place += any(each.size == chunk.size for each in bin_list)
         bin_list.insert(place, chunk)
 
-    def _retire(self, left: Optional[int], remainder: Remainder, spare: int) -> tuple[Segment, int]:
+    def _retire(self, left: Optional[int], remainder: str, spare: int) -> tuple[Segment, int]:
         """Turns the top, less `spare` bytes, into a freed remainder.
 
         The segment, for the fences that follow, and the bytes that were too few for a chunk.
@@ -191,14 +185,6 @@ class ArenaBuilder:
         if size < self.row.minsize:
             return segment, size
         chunk = Chunk(segment.cursor, size)
-        kind = "free"
-        if not isinstance(remainder, str):
-            remainder.take(chunk)
-            kind = "cached"
-        elif remainder == "fast":
-            self._push_fast(chunk)
-            kind = "fast"
-        else:
-            self._file(chunk, remainder)
-        segment.pieces.append(Piece(*chunk, kind))
+        self._file(chunk, remainder)
+        segment.pieces.append(Piece(*chunk, "free"))
         return segment, 0

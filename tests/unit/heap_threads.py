@@ -29,9 +29,14 @@ class ThreadBuilder:
         """A chunk of the thread's arena, or of another, that the thread freed into its cache."""
         if self.tcache is None:
             self._make_tcache()
-        arena = of or self.arena
         assert self.accepts(size), f"the cache of thread {self.number} in {self.row} takes no (more) chunk of {size:#x}"
-        return self.take(arena._lay(size, "cached"))
+        chunk = (of or self.arena)._lay(size, "cached")
+        index = self.row.tcache_index(size)
+        entries = self.bins.setdefault(index, [])
+        # a large bin of 2.42 and later holds mixed sizes, ascending
+        place = sum(each.size < chunk.size for each in entries) if index >= 64 else 0
+        entries.insert(place, chunk)
+        return chunk
 
     def accepts(self, size: int) -> bool:
         if not self.row.has_tcache:
@@ -42,15 +47,6 @@ class ThreadBuilder:
         if self.row.counts_free_slots:
             return size < self.image.mp["tcache_max_bytes"] and index < self.row.tcache["slots"]
         return index < self.image.mp["tcache_bins"]
-
-    def take(self, chunk: Chunk) -> Chunk:
-        """Puts a chunk that lies somewhere already into the cache."""
-        index = self.row.tcache_index(chunk.size)
-        entries = self.bins.setdefault(index, [])
-        # a large bin of 2.42 and later holds mixed sizes, ascending
-        place = sum(each.size < chunk.size for each in entries) if index >= 64 else 0
-        entries.insert(place, chunk)
-        return chunk
 
     def _make_tcache(self) -> None:
         assert self.row.has_tcache, f"{self.row} has no tcache"

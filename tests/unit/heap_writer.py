@@ -127,13 +127,18 @@ class Writer:
         for index in range(1, 128):
             chunks = arena.bins.get(index, [])
             self._ring([arena.address + bin_header(row.word, state["bins"], index), *(c.address for c in chunks)], 2, 3)
+            large = [chunk for chunk in chunks if chunk.size >= row.min_large]
+            for chunk in large:
+                self.space.put(chunk.address + 4 * row.word, 0)
+                self.space.put(chunk.address + 5 * row.word, 0)
             if index > 1 and chunks:
                 self._binmap(arena, index)
-            self._sizes_ring(chunks if index > 1 else [], index)
-            for chunk in chunks if index == 1 else []:
-                if chunk.size >= row.min_large:
-                    self.space.put(chunk.address + 4 * row.word, 0)
-                    self.space.put(chunk.address + 5 * row.word, 0)
+            if index > 1 and large:
+                # fd_nextsize and bk_nextsize join the first chunk of each size
+                firsts: dict[int, int] = {}
+                for chunk in large:
+                    firsts.setdefault(chunk.size, chunk.address)
+                self._ring([*firsts.values()], 4, 5)
         if arena.segments:
             # malloc clears a bit only when it comes across the empty bin
             self._binmap(arena, STALE_BIN)
@@ -144,18 +149,6 @@ class Writer:
     def _binmap(self, arena: ArenaBuilder, index: int) -> None:
         address = arena.address + self.row.state["binmap"] + index // 32 * 4
         self.space.put(address, self.space.get(address, 4) | 1 << index % 32, 4)
-
-    def _sizes_ring(self, chunks: Sequence[Chunk], index: int) -> None:
-        """fd_nextsize and bk_nextsize join the first chunk of each size, in large bins only."""
-        if not chunks or chunks[0].size < self.row.min_large:
-            return
-        firsts: list[Chunk] = []
-        for chunk in chunks:
-            self.space.put(chunk.address + 4 * self.row.word, 0)
-            self.space.put(chunk.address + 5 * self.row.word, 0)
-            if not firsts or firsts[-1].size != chunk.size:
-                firsts.append(chunk)
-        self._ring([chunk.address for chunk in firsts], 4, 5)
 
     def _singly(self, nodes: Sequence[int], offset: int) -> None:
         for node, following in zip(nodes, [*nodes[1:], 0]):
