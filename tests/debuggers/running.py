@@ -128,12 +128,9 @@ def _listens(path: Path) -> bool:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        piece = connection.recv(size - len(found))
-        if not piece:
-            raise ConnectionError("the server hung up")
-        found += piece
+    found = connection.recv(size, socket.MSG_WAITALL)
+    if len(found) < size:
+        raise ConnectionError("the server hung up")
     return found
 
 

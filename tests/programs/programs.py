@@ -88,7 +88,7 @@ def script(*words: object) -> Start:
 # a database
 
 
-def mariadb(folder: Path, env: Env = None, options: Sequence[object] = ()) -> Running:
+def mariadb(folder: Path, env: Env = None) -> Running:
     (folder / "data").mkdir()
     return Running(
         folder,
@@ -106,7 +106,6 @@ def mariadb(folder: Path, env: Env = None, options: Sequence[object] = ()) -> Ru
             "--innodb-buffer-pool-size=16M",
             "--innodb-log-file-size=8M",
             "--innodb-fast-shutdown=2",
-            *options,
         ],
         env,
     )
@@ -390,10 +389,10 @@ def rust(folder: Path, env: Env = None, source: str = "load.rs") -> Running:
     return Running(folder, [folder / "load"], env)
 
 
-def go(folder: Path, env: Env = None, source: Path = HERE / "load.go") -> Running:
+def go(folder: Path, env: Env = None) -> Running:
     needs("go")
     build = {**os.environ, "HOME": str(folder), "CGO_ENABLED": "1", "GOFLAGS": "-modcacherw"}
-    subprocess.run(["go", "build", "-o", folder / "load", source], check=True, env=build, cwd=folder)
+    subprocess.run(["go", "build", "-o", folder / "load", HERE / "load.go"], check=True, env=build, cwd=folder)
     return Running(folder, [folder / "load"], env)
 
 

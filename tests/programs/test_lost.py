@@ -184,7 +184,7 @@ def test_memcheck_counts_as_many(
     serving: Running, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another run of the same program."""
-    needs("vgdb")
+    needs("valgrind")
     name = request.node.callspec.params["serving"]
     with standing(serving.pid):
         found = asked(serving.pid)

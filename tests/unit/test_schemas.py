@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Iterator
 
+import jsonschema_rs
 import pytest
 from fake_door import run_json
 from heap_mixtures import everything
@@ -52,6 +53,7 @@ TABLES_OF_IDS = (
 
 def test_each_command_has_one() -> None:
     whole = json.loads(FILE.read_text())
+    jsonschema_rs.meta.validate(whole)
     assert {each["$ref"] for each in whole["anyOf"]} == {f"#/$defs/{name}" for name in NAMES}, "`make docs`"
     for name in COMMAND_NAMES:
         assert schema(name)["properties"]["command"]["enum"] == [name]
