@@ -7,11 +7,11 @@ start a debugger takes as long as what it is asked then; which comes first goes 
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
+import pytest
 from doors import DOORS, GDB, Core, Image, Live
-from looks import Asked, opened
-from made_once import Said, Seen, attempt, unless_failed
+from looks import Asked, Outcome, opened
 from platforms import Platform
 from scenarios import GUARDED, SHORT, TABLE, Scenario, View
 from shell_door import SHELL
@@ -49,25 +49,6 @@ THREAD_WORDS = {
     "slots": "tcache->num_slots",
 }
 """Since 2.42 it has how many more go in instead of counts, and since 2.43 a thread without a cache has a dummy."""
-PARAMETERS = (
-    "trim_threshold",
-    "top_pad",
-    "mmap_threshold",
-    "arena_test",
-    "arena_max",
-    "n_mmaps",
-    "n_mmaps_max",
-    "max_n_mmaps",
-    "no_dyn_threshold",
-    "mmapped_mem",
-    "max_mmapped_mem",
-    "tcache_bins",
-    "tcache_max_bytes",
-    "tcache_count",
-    "tcache_unsorted_limit",
-)
-RENAMED = {"tcache_bins": "tcache_small_bins"}
-"""Fields that have another name from some release on."""
 
 
 def known_of(subject: Subject) -> dict[str, Any]:
@@ -85,15 +66,29 @@ def known_of(subject: Subject) -> dict[str, Any]:
         "glibc_params": {},
     }
     if not GDB.available():
-        names = (*PARAMETERS, *RENAMED.values())
-        steps = [{"each_thread": THREAD_WORDS}, *({"value": f"mp_.{name}"} for name in names)]
-        words, *values = GDB.drive(GDB.look_at(Live(subject.pid, subject.program)), steps, load=())
+        steps = [{"each_thread": THREAD_WORDS}, {"value": "mp_"}]
+        words, fields = GDB.drive(GDB.look_at(Live(subject.pid, subject.program)), steps, load=())
         known["glibc_threads"] = {int(tid): each for tid, each in words.value.items()}
-        found = {name: each.value for name, each in zip(names, values)}
-        known["glibc_params"] = {
-            name: found[name] if found[name] is not None else found.get(RENAMED.get(name, "")) for name in PARAMETERS
-        }
+        known["glibc_params"] = fields.value or {}
     return known
+
+
+Seen = Union[dict[str, Outcome], BaseException]
+"""What was said to each command, or why nothing was."""
+
+
+def attempt(make: Callable[[], Any]) -> Any:
+    """What it makes, or why it fails."""
+    try:
+        return make()
+    except (Exception, pytest.skip.Exception, pytest.fail.Exception) as failure:
+        return failure
+
+
+def unless_failed(made: Any) -> Any:
+    if isinstance(made, BaseException):
+        raise made
+    return made
 
 
 class Photographs:
@@ -156,6 +151,20 @@ def has_texts(view: View) -> bool:
     return view.symbols and (view in SHORT or view.scenario == TABLE[0])
 
 
+class Said:
+    """What was said to each command."""
+
+    outcomes: Mapping[str, Outcome]
+
+    def text(self, command: str) -> str:
+        outcome = self.outcomes[command]
+        assert outcome.error is None, f"{command}: {outcome.error}"
+        return outcome.text
+
+    def json(self, command: str) -> dict[str, Any]:
+        return self.outcomes[f"{command} --json"].json()
+
+
 class Sight(Said):
     """One view, beside what is known without arenascope."""
 
@@ -172,10 +181,6 @@ class Sight(Said):
     def has_texts(self) -> bool:
         """Whether SAID were given, or FIGURES alone."""
         return has_texts(self.view)
-
-    @property
-    def kind(self) -> str:
-        return "live" if self.live else "core"
 
     @property
     def platform(self) -> Platform:

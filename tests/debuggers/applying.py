@@ -19,12 +19,8 @@ CONSOLIDATE = ("malloc_consolidate", "mtrim")
 ANOTHER_WAY = "let the process run for a moment, then try again"
 
 
-def steps(*commands: str) -> list[dict[str, str]]:
-    return [{"do": command} for command in commands]
-
-
 def drive(gdb: Gdb, subject: Subject, *commands: str, symbols: bool = True) -> list[Outcome]:
-    return gdb.drive(gdb.look_at(Live(subject.pid, subject.program), symbols), steps(*commands))
+    return gdb.do(Live(subject.pid, subject.program), commands, symbols)
 
 
 def applied(outcome: Outcome) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+import functools
+from typing import Callable, Iterator, Mapping
 
 import pytest
-from album import Album
+from album import Album, Sight
 from doors import GDB, Door, Gdb
 from lldb_door import EVERY_LLDB, NEWEST_LLDB, Lldb
 from looks import opened
-from made_once import Looks, Sights
 from marks import in_full
 from scenarios import View
 from subjects import Subject
@@ -24,13 +24,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def album(request: pytest.FixtureRequest) -> Album:
     """Of the looks that this run's tests ask for, no others are taken."""
-    asked = (item.callspec.params.get("sight") for item in request.session.items if hasattr(item, "callspec"))
-    return Album(view for looks in asked if isinstance(looks, Looks) for view in looks.views if isinstance(view, View))
+    asked = (item.callspec.params.get("sight", ()) for item in request.session.items if hasattr(item, "callspec"))
+    return Album(view for views in asked for view in views)
 
 
 @pytest.fixture
-def sight(request: pytest.FixtureRequest, album: Album) -> Sights:
-    return Sights(request.param, album.sight)
+def sight(request: pytest.FixtureRequest, album: Album) -> Mapping[View, Callable[[], Sight]]:
+    """Of the views that one test judges, what takes each."""
+    return {view: functools.partial(album.sight, view) for view in request.param}
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Iterator
 
 import pytest
+from waiting import await_that
 
 LEAVES_IN = 20.0
 """Seconds in which the kernel takes whoever has ended out of a group."""
@@ -23,9 +24,8 @@ def memory_group(name: str) -> Iterator[Path]:
             continue
         if (folder / "memory.limit_in_bytes").exists() or (folder / "memory.max").exists():
             yield folder
-            limit = time.monotonic() + LEAVES_IN
-            while (folder / "cgroup.procs").read_text() and time.monotonic() < limit:
-                time.sleep(0.01)
+            with suppress(AssertionError):
+                await_that(lambda folder=folder: not (folder / "cgroup.procs").read_text(), LEAVES_IN)
             folder.rmdir()
             return
         folder.rmdir()

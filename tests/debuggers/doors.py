@@ -5,11 +5,9 @@ To add one, write a class and put it into DOORS: every test that is checked agai
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from functools import cache
-from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Sequence
 
 import pytest
 from lldb_door import LLDBS
@@ -17,43 +15,19 @@ from looks import (
     HERE,
     ROOT,
     TIMEOUT,
-    Asked,
     Core,
     Debugger,
     Door,
-    Finished,
     Image,
     Live,
     Outcome,
-    each_core,
-    give_up,
     indexes,
     run,
-    seeing,
     stripped,
 )
 from platforms import HOST, libc_of
 from shell_door import SHELL
 from terminal import Terminal
-
-__all__ = [
-    "ARENA_PY",
-    "DOORS",
-    "GDB",
-    "LOAD",
-    "NEWEST",
-    "ROOT",
-    "Core",
-    "Door",
-    "Finished",
-    "Gdb",
-    "GdbTerminal",
-    "Image",
-    "Live",
-    "Outcome",
-    "give_up",
-    "skip_where_calls_fail",
-]
 
 ARENA_PY = ROOT / "gdb" / "arena.py"
 LOAD = ("-ex", f"source {ARENA_PY}")
@@ -61,27 +35,18 @@ LOAD = ("-ex", f"source {ARENA_PY}")
 
 class Gdb(Debugger):
     name = "gdb"
-    own_words: Mapping[str, Sequence[str]] = {}
     load = LOAD
     driver = ("-x", str(HERE / "drive_gdb.py"))
+    calculates = ("-ex", "python print(6 * 7)")
 
-    def available(self) -> Optional[str]:
-        return _why_not_gdb()
-
-    def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
-        arguments = self.look_at(asked[0][0], symbols)
-        return each_core(asked, lambda core: [f"core-file {core.path}"], lambda steps: self.drive(arguments, steps))
-
-    def do(self, image: Image, words: Sequence[str], symbols: bool = True, **how: Any) -> list[Outcome]:
-        """GDB's own commands among arenascope's, as they are typed."""
-        return self.drive(self.look_at(image, symbols), [{"do": word} for word in words], **how)
+    def following(self, core: Core) -> list[str]:
+        return [f"core-file {core.path}"]
 
     def poke(self, address: int, value: int) -> str:
         """The command that writes eight bytes."""
         return f"set var *(unsigned long long *) {address:#x} = {value:#x}"
 
     def look_at(self, image: Image, symbols: bool = True) -> list[str]:
-        """The arguments that make GDB look at an image."""
         program = image.program if symbols else stripped(image.program)
         settings = [*_own_libc(image), *(() if symbols else ("set debug-file-directory /nonexistent",))]
         first = [word for setting in settings for word in ("-iex", setting)]
@@ -94,30 +59,13 @@ class Gdb(Debugger):
         skip_where_calls_fail(" ".join(each.error or "" for each in outcomes))
         return outcomes
 
-    def start(
-        self,
-        arguments: Sequence[str],
-        variables: Optional[dict[str, str]] = None,
-        cwd: Optional[Path] = None,
-        timeout: float = TIMEOUT,
-        hide: Optional[Mapping[Path, Path]] = None,
-    ) -> Finished:
-        """gdb -batch with these arguments, seeing other files where `hide` says so; fails the test where it breaks."""
+    def start(self, arguments: Sequence[object], *more: Any, **how: Any) -> subprocess.CompletedProcess[str]:
+        """gdb -batch with these arguments; fails the test where it breaks. `more` and `how` are run's."""
         # other people's scripts, Debian's for the JVM say, end in tracebacks where debug symbols are missing
-        command = [
-            self.name,
-            "-nx",
-            "-q",
-            "-batch",
-            "-iex",
-            "set auto-load python-scripts off",
-            "-iex",
-            "set python print-stack full",
-            *_remembering(),
-            *arguments,
-        ]
-        finished = run(seeing(command, hide), variables, cwd, timeout)
-        skip_where_calls_fail(finished.all)
+        settings = ["set auto-load python-scripts off", "set python print-stack full", *_remembering()]
+        first = [word for setting in settings for word in ("-iex", setting)]
+        finished = run([self.name, "-nx", "-q", "-batch", *first, *arguments], *more, **how)
+        skip_where_calls_fail(finished.stdout + finished.stderr)
         return finished
 
 
@@ -171,16 +119,7 @@ def enables_settings() -> bool:
 def _remembering() -> Sequence[str]:
     if not enables_settings():
         return ()
-    return ("-iex", f"set index-cache directory {indexes()}", "-iex", "set index-cache enabled on")
-
-
-@cache
-def _why_not_gdb() -> Optional[str]:
-    if not shutil.which("gdb"):
-        return "gdb is not installed"
-    if GDB.start(["-ex", "python print(6 * 7)"]).stdout.strip() != "42":
-        return "this gdb was built without Python"
-    return None
+    return (f"set index-cache directory {indexes()}", "set index-cache enabled on")
 
 
 class GdbTerminal(Terminal):

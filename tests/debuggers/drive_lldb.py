@@ -6,12 +6,9 @@ A step is {"do": COMMAND}, {"complete": LINE} or {"python": STATEMENTS}, of whic
 
 import json
 import os
-import sys
 import time
 
 import lldb
-
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 
 
 def do(debugger, line):

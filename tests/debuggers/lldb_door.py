@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -12,18 +11,15 @@ from lifetimes import lasting_folder
 from looks import (
     HERE,
     ROOT,
-    TIMEOUT,
     Asked,
+    Core,
     Debugger,
-    Finished,
     Image,
     Live,
     Outcome,
-    each_core,
     give_up,
     indexes,
     run,
-    seeing,
     stripped,
 )
 from platforms import libc_of
@@ -37,6 +33,7 @@ BUILD_IDS = Path("/usr/lib/debug/.build-id")
 class Lldb(Debugger):
     load = LLDB_LOAD
     driver = ("-o", f"command script import {HERE / 'drive_lldb.py'}")
+    calculates = ("-o", "script print(6 * 7)")
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -57,32 +54,26 @@ class Lldb(Debugger):
                 }
             )
 
-    def available(self) -> Optional[str]:
-        return _why_not(self)
-
     def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
         if self.version < 17 and len(asked) > 1:
             # it tells nobody the name of the core that is open, and of two of one process the other serves as well
             return [self.run(image, commands, symbols) for image, commands in asked]
-        image = asked[0][0]
-        return each_core(
-            asked,
-            # the driver is itself a command, whose target is that of all commands in it until there is none
-            lambda core: [f"target create --core {core.path} {core.program}", "target delete 0"],
-            lambda steps: self.drive(self.look_at(image, symbols), steps, hide=hidden(image, symbols)),
-        )
+        return super().run_each(asked, symbols)
+
+    def following(self, core: Core) -> list[str]:
+        # the driver is itself a command, whose target is that of all commands in it until there is none
+        return [f"target create --core {core.path} {core.program}", "target delete 0"]
 
     def do(self, image: Image, words: Sequence[str], symbols: bool = True, **how: Any) -> list[Outcome]:
-        """LLDB's own commands among arenascope's, as they are typed."""
-        steps = [{"do": word} for word in words]
-        return self.drive(self.look_at(image, symbols), steps, hide=hidden(image, symbols), **how)
+        # it looks in both places whatever its settings: for debug information always, for the program at an attach
+        hide = {} if symbols else {BUILD_IDS: empty_folder(), image.program: stripped(image.program)}
+        return super().do(image, words, symbols, hide=hide, **how)
 
     def poke(self, address: int, value: int) -> str:
         """The command that writes eight bytes."""
         return f"memory write -s 8 {address:#x} {value:#x}"
 
     def look_at(self, image: Image, symbols: bool = True) -> list[str]:
-        """The arguments that make LLDB look at an image."""
         libc = libc_of(image.program) if symbols else None
         find = ["-O", f"settings append target.debug-file-search-paths {libc.debug}"] if libc else []
         if self.version >= 20:
@@ -97,11 +88,11 @@ class Lldb(Debugger):
         self,
         arguments: Sequence[str],
         variables: Optional[dict[str, str]] = None,
-        cwd: Optional[Path] = None,
-        timeout: float = TIMEOUT,
         hide: Optional[Mapping[Path, Path]] = None,
-    ) -> Finished:
-        """lldb --batch with these arguments; instead of what `hide` names it sees what is named beside that."""
+        **how: Any,
+    ) -> subprocess.CompletedProcess[str]:
+        """lldb --batch with these arguments; instead of what `hide` names it sees what is named beside that. `how` is
+        run's."""
         environment = {**self.variables, **(variables or {})}
         places = [word for word in arguments if "debug-file-search-paths" in word]
         settings = [
@@ -110,15 +101,16 @@ class Lldb(Debugger):
             f"symbols.enable-lldb-index-cache {'true' if self.version > 14 else 'false'}",
         ]
         first = [word for setting in settings for word in ("-O", f"settings set {setting}")]
-        return run(seeing([self.name, "-x", "-b", *first, *arguments], hide), environment, cwd, timeout)
+        return run(seeing([self.name, "-x", "-b", *first, *arguments], hide), environment, **how)
 
     def at_terminal(self, *arguments: object) -> Terminal:
         return Terminal([self.name, "-x", *arguments], variables=self.variables)
 
 
-def hidden(image: Image, symbols: bool) -> dict[Path, Path]:
-    """LLDB looks in both places whatever its settings: for debug information always, for the program at an attach."""
-    return {} if symbols else {BUILD_IDS: empty_folder(), image.program: stripped(image.program)}
+def seeing(command: Sequence[str], hide: Optional[Mapping[Path, Path]]) -> Sequence[str]:
+    """The command that instead of what `hide` names sees what is named beside that; it takes root."""
+    mounts = [f"mount --bind {other} {path};" for path, other in (hide or {}).items() if path.exists()]
+    return ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command] if mounts else command
 
 
 @cache
@@ -129,19 +121,10 @@ def empty_folder() -> Path:
     return lasting_folder("arenascope-no-symbols-")
 
 
-@cache
-def _why_not(door: Lldb) -> Optional[str]:
-    if not shutil.which(door.name):
-        return f"{door.name} is not installed"
-    if not door.start(["-o", "script print(6 * 7)"]).stdout.endswith("\n42\n"):
-        return f"{door.name} does not find its Python"
-    return None
-
-
-def _newest(usual: int = 19) -> int:
+def _newest() -> int:
     """The highest that is installed: distributions go on."""
     found = [int(path.name[5:]) for path in Path("/usr/bin").glob("lldb-[0-9]*") if path.name[5:].isdigit()]
-    return max([usual, *found])
+    return max([19, *found])
 
 
 NEWEST_LLDB = Lldb(_newest())

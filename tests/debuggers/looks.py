@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Mapping, NoReturn, Optional, Protocol, Sequence, TypeVar, Union
+from typing import Any, Callable, Mapping, NoReturn, Optional, Sequence, TypeVar, Union
 
 import pytest
 from lifetimes import lasting_folder
@@ -64,20 +64,23 @@ Asked = tuple[Image, Sequence[str]]
 """What is looked at, and the commands, named without their prefix."""
 
 
-class Door(Protocol):
+class Door:
     name: str
-    own_words: Mapping[str, Sequence[str]]
+    own_words: Mapping[str, Sequence[str]] = {}
     """What the debugger itself says to wrong words, before it asks arenascope."""
 
     def available(self) -> Optional[str]:
         """Why it cannot be opened here, or None."""
+        return None
 
     def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
         """Runs the commands, named without their prefix, in one session of the debugger. Without symbols, neither
         libc's nor the program's are there."""
+        return self.run_each([(image, commands)], symbols)[0]
 
     def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
         """The same of several cores of one program: the next is opened where the last one was."""
+        raise NotImplementedError
 
 
 AnyDoor = TypeVar("AnyDoor", bound=Door)
@@ -121,43 +124,6 @@ def one_line(outcome: Outcome) -> str:
     return outcome.error if outcome.error.startswith(said[0]) else said[0]
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A debugger's whole run."""
-
-    status: int
-    stdout: str
-    stderr: str
-    seconds: float
-
-    @property
-    def all(self) -> str:
-        return self.stdout + self.stderr
-
-
-def run(
-    command: Sequence[str],
-    variables: Optional[dict[str, str]] = None,
-    cwd: Optional[Path] = None,
-    timeout: float = TIMEOUT,
-) -> Finished:
-    """A debugger's whole run, or the shell's; fails the test where it breaks down."""
-    start = time.monotonic()
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=plain_environment(variables),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=timeout,
-        stdin=subprocess.DEVNULL,
-    )
-    finished = Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
-    assert not any(word in finished.all for word in BREAKDOWNS), f"{command}\n{finished.all}"
-    return finished
-
-
 def completed(*words: object, status: Optional[int] = 0, **how: Any) -> subprocess.CompletedProcess[str]:
     """A program's whole run; any status is right where none is named. `how` is subprocess.run's."""
     how = {"stdin": subprocess.DEVNULL, "timeout": 500, "env": plain_environment(), **how}
@@ -166,18 +132,50 @@ def completed(*words: object, status: Optional[int] = 0, **how: Any) -> subproce
     return done
 
 
-class Debugger:
+def run(
+    command: Sequence[str], variables: Optional[dict[str, str]] = None, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """A debugger's whole run, or the shell's; fails the test where it breaks down."""
+    how = {"timeout": TIMEOUT, "errors": "replace", **how}
+    done = completed(*command, status=None, env=plain_environment(variables), **how)
+    assert not any(word in done.stdout + done.stderr for word in BREAKDOWNS), done
+    return done
+
+
+class Debugger(Door):
     """A debugger in batch mode, without the user's own settings and without the network."""
 
-    name: str
     load: Sequence[str]
     """The words that load arenascope."""
     driver: Sequence[str]
     """The words that run its drive_*.py."""
-    start: Callable[..., Finished]
+    calculates: Sequence[str]
+    """The words that have its Python print 42."""
+    start: Callable[..., subprocess.CompletedProcess[str]]
+    look_at: Callable[..., list[str]]
+    """The arguments that make it look at an image, with symbols or without."""
+    following: Callable[[Core], list[str]]
+    """The commands that open another core instead."""
 
-    def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
-        return self.run_each([(image, commands)], symbols)[0]
+    def available(self) -> Optional[str]:
+        return why_not(self)
+
+    def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
+        openings = [[], *(self.following(core) for core, _ in asked[1:])]
+        words = []
+        for opening, (_, commands) in zip(openings, asked):
+            words += [*opening, *(f"heap {command}" for command in commands)]
+        outcomes = iter(self.do(asked[0][0], words, symbols))
+        said = []
+        for opening, (_, commands) in zip(openings, asked):
+            for outcome in islice(outcomes, len(opening)):
+                assert outcome.error is None, outcome
+            said.append(list(islice(outcomes, len(commands))))
+        return said
+
+    def do(self, image: Image, words: Sequence[str], symbols: bool = True, **how: Any) -> list[Outcome]:
+        """The debugger's own commands among arenascope's, as they are typed."""
+        return self.drive(self.look_at(image, symbols), [{"do": word} for word in words], **how)
 
     def drive(
         self,
@@ -193,13 +191,24 @@ class Debugger:
             task = {"ARENASCOPE_STEPS": json.dumps(list(steps)), "ARENASCOPE_RESULTS": str(results)}
             words = [*arguments, *(self.load if load is None else load), *self.driver]
             finished = self.start(words, variables={**task, **(variables or {})}, **how)
-            return read_results(results, steps, finished)
+            lines = results.read_text().splitlines() if results.exists() else []
+        assert len(lines) == len(steps), f"stopped at step {len(lines)}: {finished}"
+        outcomes = [
+            Outcome(str(next(iter(step.values()))), **{"text": "", **json.loads(line)})
+            for step, line in zip(steps, lines)
+        ]
+        for outcome in outcomes:
+            assert not any(word in (outcome.error or "") + outcome.text for word in BREAKDOWNS), outcome
+        return outcomes
 
 
-def seeing(command: Sequence[str], hide: Optional[Mapping[Path, Path]]) -> Sequence[str]:
-    """The command that instead of what `hide` names sees what is named beside that; it takes root."""
-    mounts = [f"mount --bind {other} {path};" for path, other in (hide or {}).items() if path.exists()]
-    return ["unshare", "--mount", "sh", "-ec", " ".join([*mounts, 'exec "$@"']), "sh", *command] if mounts else command
+@cache
+def why_not(debugger: Debugger) -> Optional[str]:
+    if not shutil.which(debugger.name):
+        return f"{debugger.name} is not installed"
+    if not debugger.start(debugger.calculates).stdout.endswith("42\n"):
+        return f"{debugger.name} has no Python in it, or does not find it"
+    return None
 
 
 def give_up(reason: str) -> NoReturn:
@@ -211,35 +220,11 @@ def give_up(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def read_results(results: Path, steps: Sequence[dict[str, Any]], finished: Finished) -> list[Outcome]:
-    """What a drive_*.py wrote."""
-    lines = results.read_text().splitlines() if results.exists() else []
-    assert len(lines) == len(steps), f"stopped at step {len(lines)}: {finished}"
-    outcomes = [
-        Outcome(str(next(iter(step.values()))), **{"text": "", **json.loads(line)}) for step, line in zip(steps, lines)
-    ]
-    for outcome in outcomes:
-        assert not any(word in (outcome.error or "") + outcome.text for word in BREAKDOWNS), outcome
-    return outcomes
-
-
-def each_core(
-    asked: Sequence[Asked],
-    following: Callable[[Core], Sequence[str]],
-    drive: Callable[[list[dict[str, Any]]], list[Outcome]],
-) -> list[list[Outcome]]:
-    """What the commands said of each, where `following` has the debugger's words that open the next core."""
-    openings = [[], *(list(following(core)) for core, _ in asked[1:])]
-    words = [
-        [*opening, *(f"heap {command}" for command in commands)] for opening, (_, commands) in zip(openings, asked)
-    ]
-    outcomes = iter(drive([{"do": word} for part in words for word in part]))
-    said = []
-    for opening, (_, commands) in zip(openings, asked):
-        for outcome in islice(outcomes, len(opening)):
-            assert outcome.error is None, outcome
-        said.append(list(islice(outcomes, len(commands))))
-    return said
+def needs(*programs: str) -> None:
+    """Gives the test up where one of these is not installed."""
+    for each in programs:
+        if not shutil.which(each):
+            give_up(f"{each} is not installed")
 
 
 def plain_environment(variables: Optional[dict[str, str]] = None) -> dict[str, str]:

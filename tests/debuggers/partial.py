@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
+from looks import Outcome
 from schemas import valid
-from shell_door import ask, look
 
 from arenascope.cli.shell import AS_USUAL, QuietDoor, door_for
 from arenascope.commands.framework.command import Context, document_of
 from arenascope.commands.framework.find_command import find_command
 
 LOOKS = ("arenas", "arenas --quick", "heaps", "bins", "threads", "trim --ranges", "mmapped", "info", "stats", "params")
-EXACT = ("info", "stats")
 IDENTITY = {
     "arenas": ("address",),
     "heaps": ("address",),
@@ -64,11 +63,6 @@ def beside_each_other(image: Path, looks: Sequence[str]) -> list[dict[str, Any]]
     return found
 
 
-def documents(core: Path, looks: Sequence[str] = LOOKS) -> dict[str, dict[str, Any]]:
-    """What a whole image answers."""
-    return {each: ask(core, each) for each in looks}
-
-
 def figures(document: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ASIDE}
 
@@ -103,41 +97,9 @@ def unknown(row: Mapping[str, Any]) -> bool:
     return None in row.get("figures", {}).values()
 
 
-def check_document(said: str, whole: Mapping[str, Any], name: str) -> None:
-    document = valid(json.loads(said))
-    assert document["complete"] is (not document["problems"]), name
-    found = [f"{name}{each}" for each in wrong(figures(document), figures(whole))]
-    assert not found, "\n".join([*found, *document["problems"]])
-    if figures(document) != figures(whole):
-        assert not document["complete"], f"{name} differs from the whole image's, and says nothing"
-
-
-def check_image(core: Path, whole: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Every command on an image that lacks something, as JSON and as text; the errors that were met."""
-    errors = set()
-    for name in whole:
-        status, said, complained = look(core, name, "--json")
-        if status:
-            assert (status, complained.count("\n")) == (2, 1), f"{name}: {complained}"
-            assert valid(json.loads(said))["error"]
-            errors.add(complained.partition(": ")[2].strip())
-            continue
-        check_document(said, whole[name], name)
-        check_text(core, name, json.loads(said))
-    return errors
-
-
-def check_text(core: Path, name: str, document: Mapping[str, Any]) -> None:
-    """What people read, beside the JSON of it: glibc's own texts are exact or not there, the others say what lacks."""
-    status, said, complained = look(core, name)
-    if name not in EXACT:
-        assert status == 0
-        assert document["complete"] or "incomplete: " in said, name
-        return
-    text = document["xml" if name == "info" else "text"]
-    if text is None:
-        assert (status, said) == (2, ""), name
-        assert f"malloc_{name}" in complained
-    else:
-        assert (status, said) == (0, text), name
-        assert document["complete"] or "incomplete: " in complained, name
+def judged(outcome: Outcome, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of a command, of which each figure is the whole image's or null."""
+    document = outcome.json()
+    found = list(wrong(figures(document), figures(whole)))
+    assert not found, f"{outcome.command}: {found} {document['problems']}"
+    return document

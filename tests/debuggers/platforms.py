@@ -42,6 +42,20 @@ class Platform:
         return BUILD if self == HOST else BUILD / self.id
 
     @property
+    def root(self) -> Path:
+        """Where its libc is unpacked, of which no debugger knows by itself."""
+        return self.programs / "libc" / "root"
+
+    @property
+    def debug(self) -> Path:
+        return self.root / "usr" / "lib" / "debug"
+
+    @property
+    def libraries(self) -> Path:
+        """Where libc.so.6 and libthread_db.so.1 are."""
+        return next(self.root.glob("lib/*/libc.so.6")).parent
+
+    @property
     def pointer_bytes(self) -> int:
         return 4 if self.machine in ("i386", "arm") else 8
 
@@ -49,11 +63,6 @@ class Platform:
     def header(self) -> int:
         """CHUNK_HDR_SZ: what lies between a chunk and the pointer that malloc returned."""
         return 2 * self.pointer_bytes
-
-    @property
-    def least_chunk(self) -> int:
-        """MINSIZE, of machines that align to 16 bytes."""
-        return 4 * self.pointer_bytes
 
     @property
     def has_fastbins(self) -> bool:
@@ -104,23 +113,6 @@ ELSEWHERE = (
 )
 
 
-@dataclass(frozen=True)
-class Libc:
-    """An unpacked libc, of which no debugger knows by itself."""
-
-    root: Path
-    machine: str
-
-    @property
-    def debug(self) -> Path:
-        return self.root / "usr" / "lib" / "debug"
-
-    @property
-    def libraries(self) -> Path:
-        """Where libc.so.6 and libthread_db.so.1 are."""
-        return next(self.root.glob("lib/*/libc.so.6")).parent
-
-
 def host_and(*releases: str) -> list[Any]:
     """Parameters: the host's own glibc, and for the same machine these, which `make test-all` runs alone."""
     return [
@@ -130,9 +122,6 @@ def host_and(*releases: str) -> list[Any]:
     ]
 
 
-def libc_of(program: Path) -> Optional[Libc]:
+def libc_of(program: Path) -> Optional[Platform]:
     """What a fixture runs on; None for the host's."""
-    for platform in ELSEWHERE:
-        if program.parent == platform.programs:
-            return Libc(platform.programs / "libc" / "root", platform.machine)
-    return None
+    return next((each for each in ELSEWHERE if program.parent == each.programs), None)

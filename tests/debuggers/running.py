@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import select
-import shutil
 import socket
 import subprocess
 import threading
@@ -13,46 +10,22 @@ import time
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
-import pytest
-from lifetimes import dies_with_us
-from looks import give_up
-from waiting import states
+from looks import needs
+from subjects import Started
+from waiting import await_that, states
 
 START_SECONDS = 120
 END_SECONDS = 5
 CLIENTS = 8
-FROM_SETUP = (
-    "/usr/bin/python3",
-    "gdb",
-    "haproxy",
-    "lighttpd",
-    "mariadbd",
-    "memcached",
-    "nginx",
-    "node",
-    "php",
-    "redis-server",
-    "ruby",
-    "sqlite3",
-)
-"""What scripts/setup.sh installs, so that it must be there."""
 Work = Callable[[socket.socket, int, int], None]
 """One round of a client: its connection, its number, and which round this is."""
 
 
-class Running:
+class Running(Started):
     """A program, and the clients that keep it busy."""
 
     def __init__(self, folder: Path, words: Sequence[object], env: Optional[dict[str, str]] = None) -> None:
-        program = shutil.which(str(words[0]))
-        if program is None:
-            reason = f"{words[0]} is not installed"
-            give_up(reason) if words[0] in FROM_SETUP else pytest.skip(reason)
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHON", "NODE_", "JAVA_"))
-        }
+        needs(str(words[0]))
         self.folder = folder
         self.over = threading.Event()
         self.rounds = [0] * CLIENTS
@@ -62,43 +35,23 @@ class Running:
         self.rests = threading.Event()
         self.turns = [threading.Lock() for _ in range(CLIENTS)]
         """Of each client, while it is in a round."""
-        with open(folder / "messages.txt", "wb") as messages:
-            self.process = subprocess.Popen(
-                [program, *map(str, words[1:])],
-                cwd=folder,
-                env={**inherited, **(env or {})},
-                bufsize=0,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=messages,
-                start_new_session=True,
-                preexec_fn=dies_with_us(),
-            )
-        self.pid = self.process.pid
-        """Of the process to look at: a server's worker is its child."""
-
-    def said(self) -> str:
-        return (self.folder / "messages.txt").read_text(errors="replace")[-2000:]
+        # its pid becomes that of the process to look at, where a server's worker is a child
+        self.start_in_folder(words, env or {}, stdin=subprocess.DEVNULL)
 
     def alive(self) -> bool:
         return self.process.poll() is None and Path(f"/proc/{self.pid}").exists()
 
     def await_line(self) -> None:
         """On its standard output."""
-        line, limit = b"", time.monotonic() + START_SECONDS
-        while not line.endswith(b"ready\n") and time.monotonic() < limit:
-            if select.select([self.process.stdout], [], [], 1)[0]:
-                piece = os.read(self.process.stdout.fileno(), 1)
-                assert piece, f"it ended: {line!r} {self.said()}"
-                line += piece
-        assert line.endswith(b"ready\n"), f"not ready: {line!r} {self.said()}"
+        while self.line(START_SECONDS) != "ready":
+            assert self.alive(), f"it ended: {self.complaints()}"
 
     def await_that(self, done: Callable[[], bool], what: str) -> None:
         limit = time.monotonic() + START_SECONDS
         while not done():
             assert not self.failures, self.failures
-            assert self.alive(), f"it ended: {self.said()}"
-            assert time.monotonic() < limit, f"{what}: {self.rounds} {self.said()}"
+            assert self.alive(), f"it ended: {self.complaints()}"
+            assert time.monotonic() < limit, f"{what}: {self.rounds} {self.complaints()}"
             time.sleep(0.05)
 
     def serve(
@@ -151,15 +104,12 @@ class Running:
         self.process.terminate()  # a server ends its workers then
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
+        super().end()
         for client in self.clients:
             client.join(10)
         # those that it started end after it: a browser's write into the folder until then
-        limit = time.monotonic() + END_SECONDS
-        while _has_processes(self.process.pid) and time.monotonic() < limit:
-            time.sleep(0.05)
+        with contextlib.suppress(AssertionError):
+            await_that(lambda: not _has_processes(self.process.pid), END_SECONDS)
 
 
 def _has_processes(session: int) -> bool:
@@ -178,12 +128,9 @@ def _listens(path: Path) -> bool:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        piece = connection.recv(size - len(found))
-        if not piece:
-            raise ConnectionError("the server hung up")
-        found += piece
+    found = connection.recv(size, socket.MSG_WAITALL)
+    if len(found) < size:
+        raise ConnectionError("the server hung up")
     return found
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import pytest
 from doors import DOORS, NEWEST
-from made_once import Looks, each_look
 from platforms import ELSEWHERE, HOST, Platform
 
 IMAGES = ("live", "gcore", "kernel")
@@ -30,71 +30,62 @@ class Scenario:
 
 
 def scenario(
-    name: str, fixture: str, *arguments: str, env: Optional[Mapping[str, str]] = None, images: tuple[str, ...] = IMAGES
+    name: str, words: str, env: Optional[Mapping[str, str]] = None, images: tuple[str, ...] = IMAGES
 ) -> Scenario:
-    return Scenario(name, fixture, arguments, env or {}, images)
+    """`words` are the fixture and its arguments."""
+    fixture, *arguments = words.split()
+    return Scenario(name, fixture, tuple(arguments), env or {}, images)
 
 
 # gcore writes a thread arena's 64 MiB out in full, so the fixtures that could have many threads have few here
 AT_HOME = (
-    scenario("hoard", "hoard", "3", "12"),
-    scenario("workers-30MB", "workers", "30", "2", "2"),
-    scenario("workers-30MB-ended", "workers", "30", "2", "2", "end"),
-    scenario("workers-100MB", "workers", "100", "2", "1"),
-    scenario("pinned-main", "pinned", "main", "40"),
-    scenario("pinned-thread", "pinned", "thread", "100"),
-    scenario("ladder-ascending", "ladder", "200", "ascending", "20"),
-    scenario("ladder-shuffled", "ladder", "200", "shuffled", "20"),
+    scenario("hoard", "hoard 3 12"),
+    scenario("workers-30MB", "workers 30 2 2"),
+    scenario("workers-30MB-ended", "workers 30 2 2 end"),
+    scenario("workers-100MB", "workers 100 2 1"),
+    scenario("pinned-main", "pinned main 40"),
+    scenario("pinned-thread", "pinned thread 100"),
+    scenario("ladder-ascending", "ladder 200 ascending 20"),
+    scenario("ladder-shuffled", "ladder 200 shuffled 20"),
     scenario("arenas60", "arenas60", images=("live", "kernel")),
-    scenario("arenas14", "arenas60", "6", "8"),
-    scenario("turns", "turns", "4", "8"),
-    scenario("many_heaps", "many_heaps", "4", "plain"),
-    scenario("many_heaps-spread", "many_heaps", "4", "spread"),
+    scenario("arenas14", "arenas60 6 8"),
+    scenario("turns", "turns 4 8"),
+    scenario("many_heaps", "many_heaps 4 plain"),
+    scenario("many_heaps-spread", "many_heaps 4 spread"),
     scenario("bins", "bins"),
     scenario("bins-static", "bins.static"),
     scenario("bins-static-pie", "bins.static-pie"),
-    scenario("full_heap", "full_heap", "full"),
-    scenario("full_heap-retired", "full_heap", "retired"),
-    scenario("full_heap-retired-64", "full_heap", "retired", "64"),
+    scenario("full_heap", "full_heap full"),
+    scenario("full_heap-retired", "full_heap retired"),
+    scenario("full_heap-retired-64", "full_heap retired 64"),
     scenario("fastbins", "fastbins"),
     scenario("tcache", "tcache"),
     scenario("tcache-tls", "tcache.tls"),
     scenario("mmapped", "mmapped"),
-    scenario("foreign_sbrk", "foreign_sbrk", "plain"),
-    scenario("foreign_sbrk-fake", "foreign_sbrk", "fake"),
-    scenario("foreign_sbrk-last", "foreign_sbrk", "last"),
-    scenario("blocked_brk", "blocked_brk", "stay"),
-    scenario("blocked_brk-apart", "blocked_brk", "apart"),
-    scenario("blocked_brk-unblock", "blocked_brk", "unblock"),
+    scenario("foreign_sbrk", "foreign_sbrk plain"),
+    scenario("foreign_sbrk-fake", "foreign_sbrk fake"),
+    scenario("foreign_sbrk-last", "foreign_sbrk last"),
+    scenario("blocked_brk", "blocked_brk stay"),
+    scenario("blocked_brk-apart", "blocked_brk apart"),
+    scenario("blocked_brk-unblock", "blocked_brk unblock"),
     scenario("dlmopen", "dlmopen"),
-    scenario("random-1", "random", "1"),
-    scenario("random-2", "random", "2"),
-    scenario("random-3", "random", "3"),
+    scenario("random-1", "random 1"),
+    scenario("random-2", "random 2"),
+    scenario("random-3", "random 3"),
     scenario(
         "asked-by-variables",
-        "workers",
-        "1",
-        "4",
-        "1",
+        "workers 1 4 1",
         env={"MALLOC_ARENA_MAX": "3", "MALLOC_MMAP_THRESHOLD_": "200000", "MALLOC_TOP_PAD_": "0x10000"},
     ),
     scenario(
         "asked-by-tunables",
-        "workers",
-        "1",
-        "4",
-        "1",
+        "workers 1 4 1",
         env={
             "GLIBC_TUNABLES": "glibc.malloc.tcache_count=5:glibc.malloc.trim_threshold=300000:glibc.malloc.arena_max=2"
         },
     ),
     scenario(
-        "asked-wrongly",
-        "workers",
-        "1",
-        "2",
-        "1",
-        env={"MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"},
+        "asked-wrongly", "workers 1 2 1", env={"MALLOC_MMAP_THRESHOLD": "65536", "MALLOC_TRIM_THRESHOLD_": "lots"}
     ),
 )
 # these also run on the other releases: one for each shape that a release, or a narrow machine, might have otherwise
@@ -126,16 +117,6 @@ class View:
     door: str
     image: str
     symbols: bool
-
-    @property
-    def release(self) -> str:
-        """The glibc that the heap is one of: "2.36"."""
-        return self.scenario.platform.release
-
-    @property
-    def machine(self) -> str:
-        """By the name that Target.machine has for it: "x86_64"."""
-        return self.scenario.platform.machine
 
     @property
     def id(self) -> str:
@@ -191,12 +172,6 @@ def every_view() -> Iterator[View]:
                         yield view
 
 
-def views(*, only: Optional[Sequence[str]] = None, images: Sequence[str] = IMAGES) -> Iterator[View]:
-    for view in every_view():
-        if view.image in images and (only is None or view.scenario.name in only):
-            yield view
-
-
 def seen(
     *,
     only: Optional[Sequence[str]] = None,
@@ -208,20 +183,34 @@ def seen(
     builds its heap once. `only` names scenarios; those of them that run elsewhere too are taken from everywhere."""
     assert only is None or not set(only) - set(BY_ID), only
     images_of: dict[tuple[Scenario, str], list[View]] = {}
-    for view in views(only=only, images=images):
-        if where(view):
+    for view in every_view():
+        if view.image in images and (only is None or view.scenario.name in only) and where(view):
             images_of.setdefault((view.scenario, view.image), []).append(view)
     parameters = []
     for (scenario, image), chosen in images_of.items():
-        group = _one_worker(scenario)
-        for more, marks in (("", group), ("-more", [*group, pytest.mark.full])):
+        # pytest-xdist takes a group's name from after the last "@" of a test's
+        group = pytest.mark.xdist_group(scenario.id.replace("@", " on "))
+        for more, marks in (("", [group]), ("-more", [group, pytest.mark.full])):
             part = tuple(view for view in chosen if (view in SHORT) is not bool(more))
             if part:
-                looks = Looks(f"{scenario.id}-{image}{more}", part)
-                parameters.append(pytest.param(looks, id=looks.id, marks=marks))
+                parameters.append(pytest.param(part, id=f"{scenario.id}-{image}{more}", marks=marks))
     return lambda test: pytest.mark.parametrize("sight", parameters, indirect=True)(each_look(test))
 
 
-def _one_worker(scenario: Scenario) -> list[pytest.MarkDecorator]:
-    # pytest-xdist takes a group's name from after the last "@" of a test's
-    return [pytest.mark.xdist_group(scenario.id.replace("@", " on "))]
+def each_look(test: Callable[..., None]) -> Callable[..., None]:
+    """The test of one `sight`, as a test of all that are made of one image: what it prints last is the one that
+    failed."""
+
+    @functools.wraps(test)
+    def every_look(sight: Mapping[View, Callable[[], Any]], **others: Any) -> None:
+        skipped = []
+        for view, look in sight.items():
+            print(view.id)
+            try:
+                test(sight=look(), **others)
+            except pytest.skip.Exception as reason:
+                skipped.append(reason)
+        if len(skipped) == len(sight):
+            raise skipped[0]
+
+    return every_look

@@ -9,9 +9,9 @@ import shlex
 import subprocess
 import sys
 import time
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence
 
-from looks import BREAKDOWNS, ROOT, Asked, Image, Live, Outcome, completed, plain_environment
+from looks import BREAKDOWNS, ROOT, Asked, Door, Image, Live, Outcome, completed, plain_environment
 from platforms import libc_of
 from schemas import valid
 
@@ -76,17 +76,10 @@ def ask_whole(image: object, words: str, *options: object, status: Sequence[int]
     return document
 
 
-class Shell:
+class Shell(Door):
     """arenascope COMMAND PID|CORE, in this process."""
 
     name = "shell"
-    own_words: Mapping[str, Sequence[str]] = {}
-
-    def available(self) -> Optional[str]:
-        return None
-
-    def run(self, image: Image, commands: Sequence[str], symbols: bool = True) -> list[Outcome]:
-        return self.run_each([(image, commands)], symbols)[0]
 
     def run_each(self, asked: Sequence[Asked], symbols: bool = True) -> list[list[Outcome]]:
         libc = libc_of(asked[0][0].program)

@@ -11,22 +11,22 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from array import array
 from bisect import bisect_left
-from contextlib import ExitStack, contextmanager
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 import pytest
 from guards import refuse_guard_regions
 from lifetimes import dies_with_us
-from looks import give_up
+from looks import give_up, needs
 from platforms import HOST, Platform
-from waiting import state
+from waiting import await_that, mappings, state
 
-START_SECONDS = 60
+SECONDS = 300
+"""In which one says what it has to say. On a busy machine much takes a while."""
 DUMP_SECONDS = 120
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -40,12 +40,15 @@ def fixture_program(name: str, platform: Platform = HOST) -> Path:
     return program
 
 
-def await_parked(pid: int, seconds: float = START_SECONDS) -> None:
+def await_parked(pid: int, seconds: float = 60) -> None:
     """Until its main thread sleeps: having said something it is on its way to wait for what it is told next, and uses
     another page of its stack for that. One that never sleeps is let be."""
-    limit = time.monotonic() + seconds
-    while state(pid) in ("R", "D") and time.monotonic() < limit:
-        time.sleep(0.001)
+    with suppress(AssertionError):
+        await_that(lambda: state(pid) not in ("R", "D"), seconds)
+
+
+LEFT_OUT = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHON", "NODE_", "JAVA_", "QEMU_")
+"""As variables begin that change malloc, or a runtime."""
 
 
 def may_look_into_shared_memory() -> bool:
@@ -61,13 +64,25 @@ class Started:
     Popen's."""
 
     def __init__(self, *words: object, **how: Any) -> None:
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            [*map(str, words)], stdin=pipe, stdout=pipe, text=True, preexec_fn=dies_with_us(), **how
-        )
-        self.pid = self.process.pid
+        self.start(words, **how)
         self.said = self.hear()
         """Its first line."""
+
+    def start(self, words: Sequence[object], **how: Any) -> None:
+        # unbuffered, so that select() sees all that was not read
+        how = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "preexec_fn": dies_with_us(), **how}
+        self.process = subprocess.Popen([*map(str, words)], bufsize=0, **how)
+        self.pid = self.process.pid
+
+    def start_in_folder(self, words: Sequence[object], env: Mapping[str, str], **how: Any) -> None:
+        """In its own folder, and in this environment, but for what changes malloc or a runtime."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(LEFT_OUT)}
+        with (self.folder / "stderr.txt").open("wb") as complaints:
+            how = {"cwd": self.folder, "env": {**inherited, **env}, "stderr": complaints, **how}
+            self.start(words, start_new_session=True, **how)
+
+    def complaints(self) -> str:
+        return (self.folder / "stderr.txt").read_text(errors="replace")[-2000:]
 
     def __enter__(self) -> Any:
         return self
@@ -75,16 +90,22 @@ class Started:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def hear(self) -> str:
+    def line(self, seconds: float = SECONDS) -> str:
+        """The next one that it says; "" once it has ended."""
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
+            raise TimeoutError(f"{self.process.args} said nothing for {seconds} seconds")
+        return self.process.stdout.readline().decode().rstrip("\n")
+
+    def hear(self, seconds: float = SECONDS) -> str:
         """Its next line, once it sleeps after that."""
-        line = self.process.stdout.readline().rstrip("\n")
+        line = self.line(seconds)
         await_parked(self.pid)
         return line
 
-    def ask(self, line: str) -> str:
+    def send(self, line: str, seconds: float = SECONDS) -> str:
         """What it answers to a line."""
-        print(line, file=self.process.stdin, flush=True)
-        return self.hear()
+        self.process.stdin.write(line.encode() + b"\n")
+        return self.hear(seconds)
 
     def end(self) -> None:
         with self.process:
@@ -93,8 +114,7 @@ class Started:
 
 def compiled(source: str, folder: Path, *flags: str, compiler: str = "gcc") -> Path:
     """The program of this text: C, or C++ with g++."""
-    if not shutil.which(compiler):
-        give_up(f"{compiler} is not installed")
+    needs(compiler)
     program = folder / "program"
     language = "c" if compiler == "gcc" else "c++"
     subprocess.run([compiler, "-x", language, "-", "-o", program, *flags], input=source, text=True, check=True)
@@ -118,7 +138,7 @@ class Present:
         return PAGE * (bisect_left(self.pages, end // PAGE) - bisect_left(self.pages, start // PAGE))
 
 
-class Subject:
+class Subject(Started):
     """`with Subject("pinned", "thread") as subject`: runs that fixture until it is ready; ends it at the end."""
 
     def __init__(
@@ -140,46 +160,24 @@ class Subject:
         self.dies_with_us = dies_with_us()
 
     def __enter__(self) -> Subject:
-        self._start([str(self.program), str(self.folder / "truth"), *self.arguments])
-        with self._ended_if_it_fails():
-            self.wait_until_ready()
-            await_parked(self.pid)
+        self.start_in_folder(self.command(), self.env, preexec_fn=self._prepare)
+        try:
+            self.await_start()
+        except BaseException:
+            self.end()
+            raise
         return self
-
-    def _start(self, command: Sequence[str], *without: str) -> None:
-        """In an environment without what changes malloc, nor anything that begins with one of `without`."""
-        apart = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", *without)
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(apart)}
-        with (self.folder / "stderr.txt").open("wb") as messages:
-            self.process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env={**inherited, **self.env},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=messages,
-                bufsize=0,
-                start_new_session=True,
-                preexec_fn=self._prepare,
-            )
-
-    @contextmanager
-    def _ended_if_it_fails(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            stack.callback(self.end)
-            yield
-            stack.pop_all()
 
     @cached_property
     def folder(self) -> Path:
         return Path(tempfile.mkdtemp(prefix="arenascope-subject-"))
 
-    def wait_until_ready(self) -> None:
-        reply = self._read_line(START_SECONDS)
-        assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {self._said()}"
+    def command(self) -> Sequence[object]:
+        return [self.program, self.folder / "truth", *self.arguments]
 
-    def __exit__(self, *_: object) -> None:
-        self.end()
+    def await_start(self) -> None:
+        reply = self.hear()
+        assert reply == f"ready {self.pid}", f"{self.program.name} said {reply!r}: {self.complaints()}"
 
     def _prepare(self) -> None:
         self.dies_with_us()
@@ -190,49 +188,16 @@ class Subject:
         if not self.guard_regions:
             refuse_guard_regions()
 
-    def _said(self) -> str:
-        return (self.folder / "stderr.txt").read_text(errors="replace").strip()
-
-    def _read_line(self, seconds: float) -> str:
-        """Byte by byte, so that nothing is left in a buffer that select() does not see."""
-        line = b""
-        while True:
-            if not select.select([self.process.stdout], [], [], seconds)[0]:
-                raise TimeoutError(f"{self.program.name} said nothing for {seconds} seconds")
-            byte = os.read(self.process.stdout.fileno(), 1)
-            if byte in (b"", b"\n"):
-                return line.decode()
-            line += byte
-
     def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            stream.close()
+        super().end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def send(self, command: str, seconds: float = 60) -> str:
-        """A command of the protocol; its reply."""
-        self.process.stdin.write(command.encode() + b"\n")
-        reply = self._read_line(seconds)
-        await_parked(self.pid)
-        return reply
-
-    def hear(self, seconds: float = 60) -> str:
-        """The reply to a command that was given before, or by somebody else."""
-        return self._read_line(seconds)
-
-    def quit(self, seconds: float = 60) -> int:
+    def quit(self) -> int:
         """Lets it check and free every block, and end; its exit status."""
         self.process.stdin.write(b"quit\n")
-        return self.process.wait(seconds)
+        return self.process.wait(SECONDS)
 
     # what it says of itself
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
 
     @property
     def truth(self) -> dict[str, Any]:
@@ -258,33 +223,31 @@ class Subject:
 
     # what the kernel says of it
 
-    def smaps(self) -> dict[tuple[int, int], int]:
-        """(start, end) of each mapping: its Rss in bytes."""
-        return self._smaps("Rss")
+    def counters(self, text: str = "") -> dict[int, dict[str, int]]:
+        """Of each mapping in smaps, by its start: its counters, in bytes."""
+        text = text or Path(f"/proc/{self.pid}/smaps").read_text()
+        entries = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)[1:]
+        return {
+            int(entry.split("-")[0], 16): {
+                key: int(size) * 1024 for key, size in re.findall(r"^(\w+): +(\d+) kB", entry, re.MULTILINE)
+            }
+            for entry in entries
+        }
 
-    def anonymous(self) -> dict[tuple[int, int], int]:
-        """(start, end) of each mapping: the bytes of its own that are in memory."""
-        return self._smaps("Anonymous")
+    def smaps(self, counter: str = "Rss") -> dict[tuple[int, int], int]:
+        """(start, end) of each mapping: one of its counters."""
+        return {(start, start + each["Size"]): each[counter] for start, each in self.counters().items()}
 
-    def _smaps(self, counter: str) -> dict[tuple[int, int], int]:
-        text = Path(f"/proc/{self.pid}/smaps").read_text()
-        found = re.findall(rf"^([0-9a-f]+)-([0-9a-f]+) .*?^{counter}: +(\d+) kB", text, re.MULTILINE | re.DOTALL)
-        return {(int(start, 16), int(end, 16)): int(size) * 1024 for start, end, size in found}
+    def rollup(self, counter: str) -> int:
+        """Of all mappings."""
+        return sum(self.smaps(counter).values())
 
     def curbrk(self) -> int:
         """The break, in whole pages; 0 where it has not been moved."""
-        text = Path(f"/proc/{self.pid}/maps").read_text()
-        return max(
-            (int(end, 16) for end in re.findall(r"^[0-9a-f]+-([0-9a-f]+) .* \[heap\]$", text, re.MULTILINE)), default=0
-        )
+        return max((each.end for each in mappings(self.pid) if each.path == "[heap]"), default=0)
 
     def present(self) -> Present:
         return Present(self.pid, (place for place, rss in self.smaps().items() if rss))
-
-    def rollup(self, counter: str) -> int:
-        """A counter of smaps_rollup, in bytes."""
-        text = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
-        return int(re.search(rf"^{counter}: +(\d+) kB", text, re.MULTILINE).group(1)) * 1024
 
     def thread_names(self) -> dict[int, str]:
         # libc has joined a thread a moment before the kernel forgets it
@@ -298,8 +261,7 @@ class Subject:
         """A core by GDB, of one thread alone where that is named and the process's first has exited; the process goes
         on. Where GDB left something out, as `left_out` then says, none, unless `whole` is false."""
         number = str(self.pid if tid is None else tid)
-        if not shutil.which("gcore"):
-            pytest.skip("gcore is not installed")
+        needs("gcore")
         done = subprocess.run(
             ["gcore", "-o", str(self.folder / "gcore"), number],
             check=True,

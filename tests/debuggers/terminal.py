@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -62,10 +63,9 @@ class Terminal:
     def rest(self) -> str:
         """All that the screen shows until the program has ended."""
         shown = b""
-        try:
+        # EIO: that is how it ends
+        with contextlib.suppress(OSError):
             while piece := os.read(self.file, 65536):
                 shown += piece
-        except OSError:
-            pass  # EIO: that is how it ends
         self.process.wait(60)
         return shown.decode(errors="replace")

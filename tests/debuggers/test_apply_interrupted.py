@@ -171,9 +171,9 @@ def every_instruction(shape: tuple[str, ...], number: int, seed: int) -> dict[st
         words = [*image, *LOAD, "-x", str(HERE / "interrupt_gdb.py")]
         done = gdb.start(words, variables=variables, timeout=60 + 20 * number)
         lines = [line for line in done.stdout.splitlines() if line.startswith('{"counts"')]
-        assert lines, done.all
+        assert lines, done.stdout + done.stderr
         print(*shape, lines[0])
-        assert subject.process.poll() is None, done.all
+        assert subject.process.poll() is None, done.stdout + done.stderr
         lives_on_after(subject)
         counts: dict[str, int] = json.loads(lines[0])["counts"]
         assert sum(counts.values()) == number

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from album import COMMANDS
-from doors import LOAD, Core, Door, Gdb, Live, give_up
-from looks import failure_id, one_line
+from doors import LOAD, Core, Door, Gdb, Live
+from looks import failure_id, give_up, one_line
 from marks import in_full
 from subjects import Subject
 
@@ -46,7 +46,7 @@ def test_bad_words(door: Door, subject: Subject) -> None:
 @pytest.mark.xdist_group("loading")
 def test_an_error_ends_a_script_as_gdbs_own_do(gdb: Gdb, subject: Subject) -> None:
     finished = gdb.start(["-p", str(subject.pid), *LOAD, "-ex", "heap bins --arena 999 --json"])
-    assert finished.status == 1
+    assert finished.returncode == 1
     assert "no arena 999" in finished.stderr
     (line,) = [line for line in finished.stdout.splitlines() if line.startswith("{")]
     assert failure_id(line) == "usage"

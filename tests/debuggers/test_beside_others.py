@@ -96,7 +96,7 @@ def both_work(gdb: Gdb, subject: Subject, theirs: Extension, ours_first: bool, w
         + [word for each in words for word in ("-ex", each)],
         theirs.variables,
     )
-    assert finished.status == 0, finished.all
+    assert finished.returncode == 0, finished.stdout + finished.stderr
     _, heap, info, overview, _ = finished.stdout.split("@\n")
     assert heap.strip()
     assert SUMMARY not in heap
@@ -185,4 +185,4 @@ def test_another_word_in_lldb(lldb: Lldb) -> None:
     finished = lldb.start([*LLDB_LOAD, *words], variables={SETTING: "m-heap"})
     assert "m-heap help " in finished.stdout
     assert "arenascope help " in finished.stdout
-    assert "error: 'heap' " in finished.all
+    assert "error: 'heap' " in finished.stdout + finished.stderr

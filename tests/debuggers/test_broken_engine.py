@@ -235,9 +235,9 @@ def test_in_the_shell(
         done = run([str(root / "bin" / "arenascope"), *words], broken(function))
         said = complaints(done.stderr)
         if function in ENDING:
-            assert (done.status, said, bool(done.stdout)) == (usual, [], True), f"{function}: {done}"
+            assert (done.returncode, said, bool(done.stdout)) == (usual, [], True), f"{function}: {done}"
         else:
-            assert (done.status, len(said), done.stdout) == (STATUS, 1, ""), f"{function}: {done}"
+            assert (done.returncode, len(said), done.stdout) == (STATUS, 1, ""), f"{function}: {done}"
             assert "a fault of arenascope's own: EngineError: code 4 [" in said[0]
         assert is_left_alone(pid_of(look.program)), function
 
@@ -245,7 +245,7 @@ def test_in_the_shell(
 def test_in_json(root: Path, words_of: Callable[[Look], list[str]]) -> None:
     command = [str(root / "bin" / "arenascope"), *words_of(Look("kinds", "types")), "--json"]
     done = run(command, broken("trace"))
-    assert (done.status, len(complaints(done.stderr)), failure_id(done.stdout)) == (STATUS, 1, "internal-error")
+    assert (done.returncode, len(complaints(done.stderr)), failure_id(done.stdout)) == (STATUS, 1, "internal-error")
 
 
 @pytest.mark.parametrize("function", DIRECT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Iterator, Mapping
 import pytest
 from lifetimes import dies_with_us
 from lldb_door import LLDB_ARENA_PY, NEWEST_LLDB
-from looks import HERE, give_up, plain_environment
+from looks import HERE, needs, plain_environment
 from marks import full_after
 from shell_door import ask
 from subjects import Subject
@@ -74,8 +73,7 @@ class Dap:
 @contextmanager
 def lldb_dap(version: int) -> Iterator[Dap]:
     name = f"lldb-dap-{version}"
-    if not shutil.which(name):
-        give_up(f"{name} is not installed")
+    needs(name)
     dap = Dap(name)
     try:
         yield dap

@@ -47,14 +47,14 @@ def test_mallinfo_from_arenas(sight: Sight) -> None:
 
 @seen()
 def test_envelope(sight: Sight) -> None:
-    assert sight.truth["glibc"] == sight.view.release
+    assert sight.truth["glibc"] == sight.platform.release
     for name in (*DOCUMENTS, *([PINS] if sight.view.scenario.name in WITH_PINS else [])):
         document = sight.json(name)
         door = sight.view.door.split("-")[0]
         assert (document["schema"], document["command"], document["door"]) == (1, name.split()[0], door)
         assert (document["complete"], document["problems"]) == (True, []), name
         assert document["target"] == {
-            "kind": sight.kind,
+            "kind": "live" if sight.live else "core",
             "pid": sight.pid,
             "page_bytes": 4096,
             "pointer_bytes": sight.platform.pointer_bytes,

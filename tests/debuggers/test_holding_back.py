@@ -52,7 +52,7 @@ class Look:
 
 def in_heaps(subject: Subject, heaps: Sequence[tuple[int, int]]) -> int:
     """What is in memory of the mappings that these heaps lie in, by the kernel's own count."""
-    parts: dict[tuple[int, int], Any] = subject.anonymous()
+    parts: dict[tuple[int, int], Any] = subject.smaps("Anonymous")
     return sum(size for (low, high), size in parts.items() if any(low < end and start < high for start, end in heaps))
 
 
@@ -72,7 +72,7 @@ def test_each_of_ten_holds_back_what_leaves_memory_without_it(platform: Platform
             before = in_heaps(subject, look.heaps)
             assert subject.send(f"freesize {size}") == f"freed {look.blocks[kind]}"
             subject.send("trim")
-            left = subject.anonymous()
+            left = subject.smaps("Anonymous")
             fall = before - in_heaps(subject, look.heaps)
             assert look.held(kind).resident == fall, f"blocks of {size}: {look.held(kind)}"
             held.append(fall)

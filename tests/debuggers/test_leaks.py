@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Iterator
 
 import pytest
 from doors import DOORS, NEWEST, Live
-from looks import ROOT, give_up, opened
+from looks import ROOT, give_up, needs, opened
 from marks import full_after, in_full
 from platforms import ELSEWHERE
 from schemas import valid
@@ -199,8 +198,7 @@ int main(int count, char **words) {
 
 def test_what_posix_shared_memory_holds(tmp_path: Path) -> None:
     """Cores lack memory that has a name, by the filter that they are written with: what is in it nobody knows."""
-    if not shutil.which("gcore"):
-        give_up("gcore is not installed")
+    needs("gcore")
     name = f"/arenascope-{tmp_path.parent.name}-{os.getpid()}"
     with Started(compiled(POSIX, tmp_path, "-O1", "-lrt"), name) as process:
         try:
@@ -270,8 +268,7 @@ def test_leak_sanitizer_says_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_memcheck_says_the_same(tmp_path: Path) -> None:
-    if not shutil.which("valgrind"):
-        give_up("valgrind is not installed")
+    needs("valgrind")
     command = ["valgrind", "--leak-check=full", str(ROOT / "fixtures" / "build" / "leaky")]
     said, truth = other(command, tmp_path / "truth")
     rows = re.findall(r"(definitely|indirectly|possibly) lost: [\d,]+ bytes in ([\d,]+) blocks", said)

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from doors import GDB, give_up
+from doors import GDB
 from lldb_door import LLDB_ARENA_PY, LLDB_LOAD, LLDBS, Lldb, empty_folder
-from looks import ROOT, failure_id
+from looks import ROOT, failure_id, give_up
 from marks import in_full
 from platforms import ELSEWHERE
 from shell_door import arenascope
@@ -45,9 +45,9 @@ def run(*commands: str) -> list[str]:
 
 def test_loading_prints_nothing(lldb: Lldb) -> None:
     finished = lldb.start(LLDB_LOAD)
-    assert finished.status == 0
+    assert finished.returncode == 0
     # beside what was typed
-    assert [line for line in finished.all.splitlines() if not line.startswith("(lldb) ")] == []
+    assert [line for line in (finished.stdout + finished.stderr).splitlines() if not line.startswith("(lldb) ")] == []
 
 
 def test_nothing_of_the_working_directory_is_run(lldb: Lldb, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_another_heap_command_is_left_alone(lldb: Lldb, tmp_path: Path) -> None:
             "arenascope version",
         )
     )
-    assert "`heap`" in finished.all
+    assert "`heap`" in finished.stdout + finished.stderr
     assert "theirs" in finished.stdout
     assert "glibc" not in finished.stdout
     assert "\narenascope " in finished.stdout

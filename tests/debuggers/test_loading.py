@@ -100,7 +100,7 @@ def run(*commands: str) -> list[str]:
 
 def test_loading_prints_nothing(gdb: Gdb) -> None:
     finished = gdb.start(LOAD)
-    assert (finished.status, finished.stdout, finished.stderr) == (0, "", "")
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_loads_from_anywhere(gdb: Gdb, subject: Subject, tmp_path: Path, how: st
     (tmp_path / "init.gdb").write_text(f"source {ARENA_PY}\n")
     finished = gdb.start([*attach(subject), *load, *run("heap info")], cwd=ROOT if how == "relative path" else cwd)
     assert subject.info_xml in finished.stdout
-    assert "arenascope" not in finished.all
+    assert "arenascope" not in finished.stdout + finished.stderr
 
 
 def test_sourced_again_it_forgets_the_old_code(gdb: Gdb) -> None:

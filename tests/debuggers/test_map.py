@@ -9,8 +9,8 @@ from typing import Any, Iterator
 
 import pytest
 from browser import opened
-from doors import DOORS, NEWEST, Core, Image, Live, Outcome, give_up
-from looks import HERE
+from doors import DOORS, NEWEST, Core, Image, Live, Outcome
+from looks import HERE, give_up
 from scenarios import BY_ID, Scenario
 from shell_door import SHELL
 from subjects import Subject

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 import pytest
-from doors import DOORS, NEWEST, Core, Live, give_up
+from doors import DOORS, NEWEST, Core, Live
+from looks import give_up
 from marks import full_after, in_full
 from scenarios import BY_ID
 from schemas import valid

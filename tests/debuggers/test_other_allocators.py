@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from ctypes.util import find_library
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional
 
 import pytest
-from doors import DOORS, NEWEST, Core, Door, Image, Live, Outcome, give_up
-from looks import ROOT, plain_environment
+from doors import DOORS, NEWEST, Core, Door, Image, Live, Outcome
+from looks import ROOT, give_up, needs, plain_environment
 from shell_door import arenascope
 from subjects import Subject
 from waiting import await_that, state
@@ -33,8 +32,7 @@ def library(name: str) -> str:
 
 def build(program: Path, source: Path, compiler: str, *options: str) -> Path:
     """Where the compiler cannot, the test is skipped with its words."""
-    if not shutil.which(compiler):
-        give_up(f"{compiler} is not installed")
+    needs(compiler)
     done = subprocess.run(
         [compiler, *FIXED, "-o", str(program), str(source), *options],
         capture_output=True,

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from looks import complaints, give_up
+from looks import complaints, needs
 from schemas import problem_ids
 from test_other_allocators import BUILD_SECONDS, Looks, build, check_beside, serving
 
@@ -68,8 +68,7 @@ import "C"
 @pytest.mark.parametrize("how", ["alone", "stripped", "with C"])
 def test_go(how: str, tmp_path: Path) -> None:
     """By itself it has no glibc; with C code in it, malloc is glibc's."""
-    if not shutil.which("go"):
-        give_up("go is not installed")
+    needs("go")
     (tmp_path / "main.go").write_text(GO % ((WITH_C, ", C.malloc(100000)") if how == "with C" else ("", "")))
     command = ["go", "build", *(["-ldflags", "-s -w"] if how == "stripped" else []), "-o", "app", "main.go"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=BUILD_SECONDS)

@@ -12,8 +12,7 @@ from typing import Any, Iterator, Optional
 
 import pytest
 from browser import SECONDS, executable
-from doors import give_up
-from looks import ROOT
+from looks import ROOT, give_up
 from shell_door import arenascope
 from subjects import Subject
 

@@ -26,33 +26,33 @@ ROUNDS = 4
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
 
-def uncached(name: str, fixture: str, *arguments: str, tunables: str = "") -> Scenario:
-    return scenario(name, fixture, *arguments, env={"GLIBC_TUNABLES": UNCACHED["GLIBC_TUNABLES"] + tunables})
+def uncached(name: str, words: str, tunables: str = "") -> Scenario:
+    return scenario(name, words, env={"GLIBC_TUNABLES": UNCACHED["GLIBC_TUNABLES"] + tunables})
 
 
 AT_HOME = (
-    uncached("pinned-main", "pinned", "main", "40"),
-    uncached("pinned-thread", "pinned", "thread", "100"),
-    uncached("pinned-both", "pinned", "both", "100"),
-    uncached("many_heaps", "many_heaps", "4", "plain"),
-    uncached("many_heaps-spread", "many_heaps", "4", "spread"),
-    uncached("many_heaps-low-threshold", "many_heaps", "4", "plain", tunables=":glibc.malloc.trim_threshold=20000"),
-    uncached("full_heap", "full_heap", "full"),
-    uncached("full_heap-retired", "full_heap", "retired"),
-    uncached("full_heap-retired-64", "full_heap", "retired", "64"),
-    uncached("full_heap-retired-9000", "full_heap", "retired", "9000"),
-    uncached("hoard", "hoard", "3", "12"),
-    uncached("hoard-low-threshold", "hoard", "3", "12", tunables=":glibc.malloc.trim_threshold=70000"),
+    uncached("pinned-main", "pinned main 40"),
+    uncached("pinned-thread", "pinned thread 100"),
+    uncached("pinned-both", "pinned both 100"),
+    uncached("many_heaps", "many_heaps 4 plain"),
+    uncached("many_heaps-spread", "many_heaps 4 spread"),
+    uncached("many_heaps-low-threshold", "many_heaps 4 plain", tunables=":glibc.malloc.trim_threshold=20000"),
+    uncached("full_heap", "full_heap full"),
+    uncached("full_heap-retired", "full_heap retired"),
+    uncached("full_heap-retired-64", "full_heap retired 64"),
+    uncached("full_heap-retired-9000", "full_heap retired 9000"),
+    uncached("hoard", "hoard 3 12"),
+    uncached("hoard-low-threshold", "hoard 3 12", tunables=":glibc.malloc.trim_threshold=70000"),
     uncached("bins", "bins"),
     uncached("fastbins", "fastbins"),
-    uncached("random-1", "random", "1"),
-    uncached("random-2", "random", "2", "3000"),
-    uncached("random-3-no-pad", "random", "3", tunables=":glibc.malloc.top_pad=0:glibc.malloc.trim_threshold=100000"),
-    uncached("hoard-no-fastbins", "hoard", "3", "12", tunables=NO_FASTBINS),
-    uncached("random-4-no-fastbins", "random", "4", tunables=NO_FASTBINS),
-    uncached("foreign_sbrk-last", "foreign_sbrk", "last"),
-    uncached("blocked_brk", "blocked_brk", "stay"),
-    uncached("thp", "pinned", "both", "40", tunables=":glibc.malloc.hugetlb=1"),
+    uncached("random-1", "random 1"),
+    uncached("random-2", "random 2 3000"),
+    uncached("random-3-no-pad", "random 3", tunables=":glibc.malloc.top_pad=0:glibc.malloc.trim_threshold=100000"),
+    uncached("hoard-no-fastbins", "hoard 3 12", tunables=NO_FASTBINS),
+    uncached("random-4-no-fastbins", "random 4", tunables=NO_FASTBINS),
+    uncached("foreign_sbrk-last", "foreign_sbrk last"),
+    uncached("blocked_brk", "blocked_brk stay"),
+    uncached("thp", "pinned both 40", tunables=":glibc.malloc.hugetlb=1"),
 )
 ELSEWHERE_TOO = (("pinned-both", "full_heap-retired-64"), ("many_heaps", "random-1"))
 """Of these another release has the one pair, the next the other."""
@@ -172,16 +172,16 @@ def test_rss_falls_by_what_it_says(name: str) -> None:
         (outcome,) = SHELL.run(Live(subject.pid, subject.program), [PINS])
         mine = [pin for pin in outcome.json()["pins"] if int(pin["user_address"], 16) in held]
         pin = next(pin for pin in mine if pin["by"] == "free")
-        before = subject.anonymous()
+        before = subject.smaps("Anonymous")
         subject.send(f"freeat {pin['user_address']}")
-        fall = inside(before, pin["ranges"]) - inside(subject.anonymous(), pin["ranges"])
+        fall = inside(before, pin["ranges"]) - inside(subject.smaps("Anonymous"), pin["ranges"])
         assert 0 < pin["resident_bytes"] == fall <= pin["releases_bytes"]
 
 
 @pytest.mark.parametrize("seed", ["1", *in_full("2", "5", "6")])
 def test_several_together(seed: str, gdb: Gdb) -> None:
     """The last blocks below a top, freed from the lowest on."""
-    one = uncached("together", "random", seed, tunables=NO_FASTBINS)
+    one = uncached("together", f"random {seed}", tunables=NO_FASTBINS)
     with Subject(one.fixture, *one.arguments, env=one.env) as subject:
         outcome, heaps = SHELL.run(Live(subject.pid, subject.program), [PINS, "heaps --json"])
         held, done = sorted(subject.live_blocks), 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from typing import Iterator
 
 import pytest
-from doors import GDB, give_up
+from doors import GDB
+from looks import needs
 from marks import full_after, in_full
 from subjects import Subject
 
@@ -18,8 +18,7 @@ FIXTURES = ("bins", "mmapped", "many_heaps")
 @pytest.fixture(params=full_after(1, FIXTURES))
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[Subject, str]]:
     """A subject, and where its gdbserver listens."""
-    if not shutil.which("gdbserver"):
-        give_up("gdbserver is not installed")
+    needs("gdbserver")
     with Subject(request.param) as subject:
         server = subprocess.Popen(
             ["gdbserver", "--attach", "127.0.0.1:0", str(subject.pid)],

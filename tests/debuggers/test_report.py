@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Iterable
 
 import pytest
-from doors import DOORS, NEWEST, Core, Live, give_up
+from doors import DOORS, NEWEST, Core, Live
+from looks import give_up
 from marks import full_after, in_full
 from scenarios import AT_HOME, BY_ID, Scenario, scenario
 from subjects import Subject

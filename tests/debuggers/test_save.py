@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors import DOORS, NEWEST, Core, Live, give_up
-from looks import plain_environment
+from doors import DOORS, NEWEST, Core, Live
+from looks import give_up, needs, plain_environment
 from marks import full_after, in_full
 from scenarios import BY_ID, Scenario, scenario
 from schemas import valid
@@ -283,8 +282,7 @@ def without_symbols(document: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("source", ["live", "core"])
 def test_symbols_are_where_they_were_said_to_be(source: str, tmp_path: Path) -> None:
     """By the files that the kernel was asked for once the copy stood: what is redacted is walked in it."""
-    if not shutil.which("strace"):
-        pytest.skip("strace is not installed")
+    needs("strace")
     with Subject("bins") as subject:
         image = str(subject.pid) if source == "live" else str(tmp_path / "whole.core")
         if source == "core":

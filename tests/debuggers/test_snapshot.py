@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors import DOORS, NEWEST, Live, give_up
+from doors import DOORS, NEWEST, Live
+from looks import give_up
 from marks import in_full
 from schemas import valid, valid_snapshot
 from shell_door import arenascope, begin

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Optional, Sequence
 
 import pytest
-from looks import ROOT, give_up
+from looks import ROOT, needs
 from marks import full_after
 from subjects import Subject
 from test_other_files import build as build_replaced
@@ -31,8 +31,7 @@ class Build(NamedTuple):
 
     def make(self, folder: Path) -> Path:
         """Compiled in its own folder, where split debug information stays."""
-        if shutil.which(self.compiler) is None:
-            give_up(f"{self.compiler} is not installed")
+        needs(self.compiler)
         other = {"gcc": "g++", "clang": "clang++"}[self.compiler]
         flags = [*self.flags, "-w", f"-I{SOURCES}", "-D_GNU_SOURCE"]
         library, program = folder / "liblibrary.so", folder / "program"

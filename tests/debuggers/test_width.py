@@ -9,8 +9,8 @@ import subprocess
 from typing import Iterator, Sequence
 
 import pytest
-from doors import DOORS, NEWEST, give_up
-from looks import ROOT, plain_environment
+from doors import DOORS, NEWEST
+from looks import ROOT, give_up, plain_environment
 from marks import full_after, in_full
 from shell_door import ARENASCOPE
 from subjects import Subject

@@ -1,4 +1,4 @@
-"""What threads do, by the kernel, and how to wait for it."""
+"""What threads do and what is mapped, by the kernel, and how to wait for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,25 @@ import socket
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Callable, Iterator, NamedTuple
 
 SECONDS = 120
 """On a busy machine much takes a while."""
+
+
+class Mapping(NamedTuple):
+    start: int
+    end: int
+    flags: str
+    offset: int
+    path: str
+
+
+def mappings(pid: int) -> Iterator[Mapping]:
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        span, flags, offset, _, _, *path = line.split(maxsplit=5)
+        start, end = (int(each, 16) for each in span.split("-"))
+        yield Mapping(start, end, flags, int(offset, 16), path[0] if path else "")
 
 
 def state(pid: int) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
-import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
 from typing import Callable, Iterable, Sequence
 
 import pytest
+from looks import completed, needs
 
 APT = Path("/etc/apt")
 
@@ -31,13 +32,14 @@ def downloaded(package: str, to: Path) -> Path:
     folder = Path(tempfile.mkdtemp(dir=to))
     lists_of_sources(folder)
     (folder / "lists" / "partial").mkdir(parents=True)
-    own = {"SourceList": "/dev/null", "SourceParts": folder}
-    options = [f"-oDir::Etc::{key}={value}" for key, value in own.items()] + [f"-oDir::State::Lists={folder}/lists"]
-    done = apt("apt-get", *options, "-qq", "update", folder=folder)
-    told = apt("apt-cache", *options, "showsrc", package, folder=folder).stdout
+    asked = functools.partial(completed, status=None, cwd=folder)
+    places = ("Etc::SourceList=/dev/null", f"Etc::SourceParts={folder}", f"State::Lists={folder}/lists")
+    options = [f"-oDir::{place}" for place in places]
+    done = asked("apt-get", *options, "-qq", "update")
+    told = asked("apt-cache", *options, "showsrc", package).stdout
     # not every mirror has the newest one of what it lists
     for version in ["", *(f"={each}" for each in re.findall(r"^Version: (\S+)$", told, re.MULTILINE))]:
-        done = apt("apt-get", *options, "-qq", "source", "--download-only", f"{package}{version}", folder=folder)
+        done = asked("apt-get", *options, "-qq", "source", "--download-only", f"{package}{version}")
         if not done.returncode:
             break
     found = sorted(each for each in folder.glob(f"{package}_*.orig.tar.*") if each.suffix != ".asc")
@@ -46,10 +48,6 @@ def downloaded(package: str, to: Path) -> Path:
         shutil.rmtree(folder)
         pytest.skip(f"apt has no source of {package} here: {reason}")
     return found[0]
-
-
-def apt(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True)
 
 
 def unpack(archive: Path, to: Path) -> None:
@@ -67,18 +65,13 @@ def built(package: str, program: Path, build: Build) -> Path:
     """Built once: it stays where fixtures are built, with its source, which debug information names."""
     if program.exists():
         return program
-    for needed in ("apt-get", "make", "gcc", "g++"):
-        if not shutil.which(needed):
-            pytest.skip(f"{needed} is not installed: {package} is built from its distribution's source")
+    needs("apt-get", "make", "gcc", "g++")
     program.parent.mkdir(parents=True, exist_ok=True)
     source, new = program.with_name("source"), program.with_name("new")
     shutil.rmtree(source, ignore_errors=True)
     unpack(downloaded(package, program.parent), source)
     for words in build(source, new):
-        done = subprocess.run(
-            [*map(str, words)], cwd=source, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
+        completed(*words, cwd=source, timeout=None)
     # whole or not at all
     os.replace(new, program)
     return program

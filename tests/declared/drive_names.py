@@ -9,6 +9,10 @@ import os
 import sys
 from pathlib import Path
 
+from arenascope.blocks.declared.named_blocks import HOW
+from arenascope.blocks.name_all_blocks import live_kinds
+from arenascope.session.session import Session, UsersRules
+
 FOLDER = Path(globals()["FOLDER"])
 SUBJECT = globals().get("SUBJECT")
 
@@ -39,12 +43,14 @@ def seen_by_shell():
     return seen[0].live
 
 
-def named_by_rules(target):
-    """Also where something else is shown."""
-    from arenascope.blocks.name_all_blocks import live_kinds
-    from arenascope.session.session import Session, UsersRules
+def seen_by_debugger():
+    target = target_in_gdb() if "arenascope_gdb" in sys.modules else target_in_lldb()
+    return live_kinds(Session(target))
 
-    session = Session(target)
+
+def named_by_rules():
+    """Also where something else is shown."""
+    session = Session(target_in_gdb())
     session.rules = UsersRules(globals()["RULES"])
     live_kinds(session)
     found = session.block_results.named
@@ -55,8 +61,6 @@ def named_by_rules(target):
 
 
 def named_in(live):
-    from arenascope.blocks.declared.named_blocks import HOW
-
     for number, kind in live.typed():
         if live.kinds[kind].how.startswith(HOW):
             yield live.blocks.starts[number], live.kinds[kind].name, live.kinds[kind].certain
@@ -64,15 +68,9 @@ def named_in(live):
 
 def main():
     if "RULES" in globals():
-        found = named_by_rules(target_in_gdb())
-    elif SUBJECT is not None:
-        found = named_in(seen_by_shell())
+        found = named_by_rules()
     else:
-        from arenascope.blocks.name_all_blocks import live_kinds
-        from arenascope.session.session import Session
-
-        target = target_in_gdb() if "arenascope_gdb" in sys.modules else target_in_lldb()
-        found = named_in(live_kinds(Session(target)))
+        found = named_in(seen_by_shell() if SUBJECT is not None else seen_by_debugger())
     (FOLDER / "names.json").write_text(json.dumps({start: [name, certain] for start, name, certain in found}))
 
 

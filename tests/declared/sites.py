@@ -31,9 +31,10 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 
 import pytest
 from doors import GDB, Core, Image, Live
-from looks import ROOT, give_up, opened
+from looks import ROOT, give_up, needs, opened
 from spelling import Template, canonical, constant, rust, template
 from subjects import Started
+from waiting import mappings
 
 LIBRARY = ROOT / "fixtures" / "build" / "libsites.so"
 PROGRAMS = ROOT / "fixtures" / "build" / "declared"
@@ -130,8 +131,7 @@ class Sited(Started):
         for needed in (LIBRARY, program):
             if not needed.exists():
                 pytest.skip(f"{needed.relative_to(ROOT)} is not built: make fixtures")
-        if not shutil.which("addr2line"):
-            pytest.skip("addr2line is not installed")
+        needs("addr2line")
         self.program, self.log = program, folder / f"{program.name}.sites"
         super().__init__(program, *arguments, env={"SITES_LOG": str(self.log), "LD_PRELOAD": str(LIBRARY), "LANG": "C"})
         assert self.said.split() == ["ready", str(self.pid)], f"{program}: {self.said}"
@@ -145,22 +145,16 @@ class Sited(Started):
         return Core(folder / "core", self.program)
 
     def tick(self) -> None:
-        assert self.ask("tick") == "ticked"
+        assert self.send("tick") == "ticked"
 
     def counts(self) -> dict[str, Count]:
         """What the program says of its containers, by the way to them."""
-        return {path: Count(*map(int, figures)) for path, *figures in self._counted("count")}
+        return {path: Count(*map(int, figures)) for path, *figures in self.counted("count")}
 
-    def haves(self) -> list[list[str]]:
-        """How many objects have a value, by the program: their type, the member, the value, how many."""
-        return self._counted("have")
-
-    def spans(self) -> list[list[str]]:
-        """The least and the greatest: of what type, of which member, which."""
-        return self._counted("span")
-
-    def _counted(self, kind: str) -> list[list[str]]:
-        told, line = [], self.ask("count")
+    def counted(self, kind: str) -> list[list[str]]:
+        """What it says of its objects; "have": their type, a member, a value, and how many have that; "span": of what
+        type, of which member, which, the least and the greatest."""
+        told, line = [], self.send("count")
         while line != "ticked":
             word, *words = line.split()
             told += [words] * (word == kind)
@@ -256,13 +250,11 @@ class Module(NamedTuple):
 
 def executable_modules(pid: int) -> Iterator[Module]:
     bases: dict[str, int] = {}
-    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        span, flags, offset, _, _, *path = line.split(maxsplit=5)
-        if path and path[0].startswith("/"):
-            start, end = (int(each, 16) for each in span.split("-"))
-            bases.setdefault(path[0], start - int(offset, 16))
-            if "x" in flags:
-                yield Module(Path(path[0]), start, end, bases[path[0]] if is_relocated(path[0]) else 0)
+    for each in mappings(pid):
+        if each.path.startswith("/"):
+            base = bases.setdefault(each.path, each.start - each.offset)
+            if "x" in each.flags:
+                yield Module(Path(each.path), each.start, each.end, base if is_relocated(each.path) else 0)
 
 
 @cache
@@ -487,25 +479,30 @@ def compare(
 ) -> Comparison:
     """`answers` are names that debug information gave, by the block's address: none for what is not named by that.
     `sizes` of types, as `sizes_of` has them."""
-    wrong, blocks, fields, weight, kept, kept_weight, all_weight, count = [], 0, 0, 0, 0, 0, 0, 0
-    for address, each in expected.items():
-        if not each.type or each.foreign:
-            continue
-        count += 1
-        all_weight += each.size
-        kept += 0 if each.leak else each.size
-        name = answers.get(address)
-        verdict = judge(name, each, sizes.get(each.type.split(OR)[0])) if name else "none"
-        if verdict == "wrong":
-            wrong.append(f"{address:#x}: {name}, not {described(each)} ({each.size} bytes of {each.site})")
-        fields += verdict == "field"
-        if verdict == "type":
-            blocks += 1
-            weight += each.size
-            kept_weight += 0 if each.leak else each.size
+    known = {address: each for address, each in expected.items() if each.type and not each.foreign}
+    verdicts = {
+        address: judge(answers[address], each, sizes.get(each.type.split(OR)[0]))
+        for address, each in known.items()
+        if answers.get(address)
+    }
+    by_type = [known[address] for address, verdict in verdicts.items() if verdict == "type"]
+    wrong = [
+        f"{address:#x}: {answers[address]}, not {described(each)} ({each.size} bytes of {each.site})"
+        for address, each in known.items()
+        if verdicts.get(address) == "wrong"
+    ]
+    kept, kept_by_type = ([each for each in blocks if not each.leak] for blocks in (known.values(), by_type))
     return Comparison(
-        blocks / max(count, 1), weight / max(all_weight, 1), kept_weight / max(kept, 1), fields / max(count, 1), wrong
+        len(by_type) / max(len(known), 1),
+        bytes_of(by_type) / max(bytes_of(known.values()), 1),
+        bytes_of(kept_by_type) / max(bytes_of(kept), 1),
+        list(verdicts.values()).count("field") / max(len(known), 1),
+        wrong,
     )
+
+
+def bytes_of(blocks: Iterable[Expected]) -> int:
+    return sum(each.size for each in blocks)
 
 
 def described(expected: Expected) -> str:

@@ -21,6 +21,18 @@ POLICIES.update({name.replace("__gnu_cxx", "std"): value for name, value in POLI
 STRINGS = {"char": "string", "wchar_t": "wstring", "char16_t": "u16string", "char32_t": "u32string"}
 
 
+DEFAULTS = {
+    ("vector", "list", "forward_list", "deque"): ["allocator"],
+    ("set", "multiset"): ["less", "allocator"],
+    ("unordered_set", "unordered_multiset"): ["hash", "equal_to", "allocator"],
+    ("basic_string",): ["char_traits", "allocator"],
+    ("unique_ptr",): ["default_delete"],
+    ("stack", "queue"): ["deque"],
+    ("priority_queue",): ["vector", "less"],
+}
+"""The arguments of std's templates after the first, where they are not said."""
+
+
 class Template(NamedTuple):
     head: str
     arguments: list[str]
@@ -108,21 +120,7 @@ def _default(head: str, arguments: list[str]) -> Optional[str]:
     if name in ("unordered_map", "unordered_multimap") and at > 1:
         pair = f"std::pair<{constant(of)},{arguments[1]}>"
         return {2: f"std::hash<{of}>", 3: f"std::equal_to<{of}>", 4: f"std::allocator<{pair}>"}.get(at)
-    defaults = {
-        "vector": ["allocator"],
-        "list": ["allocator"],
-        "forward_list": ["allocator"],
-        "deque": ["allocator"],
-        "set": ["less", "allocator"],
-        "multiset": ["less", "allocator"],
-        "unordered_set": ["hash", "equal_to", "allocator"],
-        "unordered_multiset": ["hash", "equal_to", "allocator"],
-        "basic_string": ["char_traits", "allocator"],
-        "unique_ptr": ["default_delete"],
-        "stack": ["deque"],
-        "queue": ["deque"],
-        "priority_queue": ["vector", "less"],
-    }.get(name, [])
+    defaults = next((each for names, each in DEFAULTS.items() if name in names), ())
     return f"std::{defaults[at - 1]}<{of}>" if at <= len(defaults) else None
 
 

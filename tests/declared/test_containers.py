@@ -3,15 +3,13 @@ asked for by each, to no others, and to as many elements."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections import defaultdict
 from contextlib import contextmanager
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 import pytest
-from doors import give_up
-from looks import ROOT
+from looks import ROOT, needs
 from sites import PROGRAMS
 from subjects import Started, Subject
 from test_truth import ARGUMENTS
@@ -101,8 +99,7 @@ MARKED = [pytest.param(each, id=each.name, marks=[pytest.mark.full] * (each.name
 @pytest.fixture(scope="module", params=MARKED)
 def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Asked:
     build: Build = request.param
-    if shutil.which(build.compiler) is None:
-        give_up(f"{build.compiler} is not installed")
+    needs(build.compiler)
     program = tmp_path_factory.mktemp(build.name) / "containers"
     subprocess.run([build.compiler, "-g", *build.flags, "-w", "-o", program, SOURCE], check=True)
     with Subject(str(program)) as subject, traced(subject.pid) as (session, named):

@@ -9,8 +9,9 @@ from typing import Any, Sequence
 
 import pytest
 from documents import Documents, documents, valued_types
-from doors import GDB, Core, Image, Live, give_up
+from doors import GDB, Core, Image, Live
 from lldb_door import NEWEST_LLDB
+from looks import give_up
 from shell_door import SHELL
 from sites import PROGRAMS, Sited
 from test_names import names_in

@@ -9,7 +9,8 @@ from typing import Any, Iterator, NamedTuple
 
 import pytest
 from documents import ask_door
-from doors import GDB, SHELL, Core, Image, Live, give_up
+from doors import GDB, SHELL, Core, Image, Live
+from looks import give_up
 from marks import in_full
 from sites import PROGRAMS, Sited
 from subjects import Started

@@ -39,7 +39,7 @@ def sited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize("kind", ["live", *in_full("core")])
 def test_values_are_what_the_program_counts(sited: Sited, kind: str, tmp_path: Path) -> None:
     image = sited.image(kind, tmp_path)
-    haves, spans = sited.haves(), sited.spans()
+    haves, spans = sited.counted("have"), sited.counted("span")
     found = {type: members(GDB, image, type) for type in {type for type, *_ in haves}}
     for type, member, value, objects in haves:
         frequent = {each["value"]: each["objects"] for each in found[type].of[member]["most_frequent"]}

@@ -31,7 +31,7 @@ WAYS = [(SHELL, "live"), *in_full((GDB, "live"), (NEWEST_LLDB, "live"), (SHELL, 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0].name} {way[1]}")
 def test_as_many_match_as_the_program_counts(sited: Sited, way: tuple[Door, str], tmp_path: Path) -> None:
     door, kind = way
-    haves, image = sited.haves(), sited.image(kind, tmp_path)
+    haves, image = sited.counted("have"), sited.image(kind, tmp_path)
     conditions = [f"{member} == {value}" for _, member, value, _ in haves]
     commands = [f"types {have[0]} --where '{each}'" for have, each in zip(haves, conditions)]
     turned = [f"types {have[0]} --where 'not ({each})'" for have, each in zip(haves, conditions)]
@@ -47,7 +47,7 @@ def test_as_many_match_as_the_program_counts(sited: Sited, way: tuple[Door, str]
 
 
 def test_each_command_chooses_the_same_blocks(sited: Sited) -> None:
-    type, member, value, _ = sited.haves()[0]
+    type, member, value, _ = sited.counted("have")[0]
     image = Live(sited.pid, sited.program)
     where = f"--where '{type}: {member} == {value}'"
     types, owners, containers, chunks = ask_door(

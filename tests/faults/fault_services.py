@@ -111,7 +111,7 @@ class Service(Started):
 
     def sums(self) -> Sums:
         """By malloc_info, called inside of it."""
-        lines = [self.ask("info")]
+        lines = [self.send("info")]
         while lines[-1] != "</malloc>":
             lines.append(self.hear())
             assert lines[-1], "it ended"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
-from looks import ROOT, completed, give_up, plain_environment
+from looks import ROOT, completed, needs, plain_environment
 from schemas import valid
 from shell_door import ARENASCOPE
 from subjects import Subject
@@ -76,8 +76,7 @@ def test_text_of_several(cores: list[Path]) -> None:
 
 
 def test_gnu_parallel(cores: list[Path]) -> None:
-    if not shutil.which("parallel"):
-        give_up("GNU parallel is not installed")
+    needs("parallel")
     done = run("parallel", "--will-cite", "-k", *ARENASCOPE, "report", "--jsonl", "{}", ":::", *cores)
     assert [valid(json.loads(line))["subject"] for line in done.stdout.splitlines()] == [str(core) for core in cores]
 

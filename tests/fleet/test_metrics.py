@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from typing import Iterable
 
 import pytest
 from lifetimes import dies_with_us
-from looks import give_up, plain_environment
+from looks import needs, plain_environment
 from schemas import valid
 from shell_door import ARENASCOPE, arenascope, begin
 from subjects import Subject
@@ -125,8 +124,7 @@ def test_ctrl_c_ends_it_whichever_thread_gets_the_signal() -> None:
 
 
 def test_one_look_is_one_hold(tmp_path: Path) -> None:
-    if not shutil.which("strace"):
-        give_up("strace is not installed")
+    needs("strace")
     log = tmp_path / "log"
     with Subject("bins") as subject:
         done = subprocess.run(

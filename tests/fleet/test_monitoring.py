@@ -17,7 +17,7 @@ from typing import Any, Iterator
 
 import pytest
 from lifetimes import dies_with_us
-from looks import ROOT, give_up
+from looks import ROOT, give_up, needs
 from shell_door import arenascope
 from subjects import Subject
 from test_metrics import Serving, parse_openmetrics, samples
@@ -165,8 +165,7 @@ def test_a_real_prometheus_answers_each_of_its_panels(prometheus: tuple[Serving,
 
 @pytest.mark.full
 def test_the_units_are_what_systemd_takes(tmp_path: Path) -> None:
-    if not shutil.which("systemd-analyze"):
-        give_up("systemd is not installed")
+    needs("systemd-analyze")
     for name in ("service", "timer"):
         shutil.copy(EXAMPLES / f"arenascope-metrics@.{name}", tmp_path / f"arenascope-metrics@x.{name}")
     done = subprocess.run(

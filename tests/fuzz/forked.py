@@ -7,19 +7,21 @@ run.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import io
+import multiprocessing
 import os
 import resource
-import select
 import signal
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import Any, Callable, Iterator, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import pytest
 
+FORK = multiprocessing.get_context("fork")
 SECONDS = 10
 BYTES = 500 << 20
 GRACE = 120
@@ -60,73 +62,45 @@ def run_all(make: Callable[[int], Run], count: int) -> Iterator[Ended]:
     """The runs 0 to count - 1, so many in each process; where one takes its process with it, the next goes on."""
     following = 0
     while following < count:
-        read, write = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(read)
-            _be_a_child(make, range(following, min(count, following + BATCH)), write)
-        os.close(write)
+        results, theirs = FORK.Pipe(duplex=False)
+        child = FORK.Process(target=_run_each, args=(make, range(following, min(count, following + BATCH)), theirs))
+        child.start()
+        theirs.close()
         unfinished = ""
-        with os.fdopen(read, "rb", buffering=0) as results:
-            for kind, text in _told(results, child):
-                if kind == "run":
-                    unfinished = text
-                else:
-                    seconds, _, wrong = text.partition(" ")
-                    yield Ended(unfinished, wrong, float(seconds))
+        with contextlib.suppress(EOFError):
+            while results.poll(SECONDS + GRACE):
+                told = results.recv()
+                if isinstance(told, Ended):
+                    yield told
                     unfinished, following = "", following + 1
-        _, status = os.waitpid(child, 0)
+                else:
+                    unfinished = told
+        child.kill()
+        child.join()
         if unfinished:
-            yield Ended(unfinished, f"its process ended, wait status {status:#x}", 0.0)
+            yield Ended(unfinished, f"its process ended, exit code {child.exitcode}", 0.0)
             following += 1
 
 
-def _told(results: io.FileIO, child: int) -> Iterator[tuple[str, str]]:
-    rest = b""
-    while True:
-        if not select.select([results], [], [], SECONDS + GRACE)[0]:
-            os.kill(child, signal.SIGKILL)
-        data = results.read(65536)
-        if not data:
-            return
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            kind, _, text = line.decode(errors="replace").partition(" ")
-            yield kind, text
-
-
-def _be_a_child(make: Callable[[int], Run], indices: Sequence[int], write: int) -> NoReturn:
-    try:
-        _run_each(make, indices, write)
-        os._exit(0)
-    finally:
-        # whatever went wrong here, this process is no second pytest
-        os._exit(1)
-
-
-def _run_each(make: Callable[[int], Run], indices: Sequence[int], write: int) -> None:
+def _run_each(make: Callable[[int], Run], indices: Sequence[int], results: Connection) -> None:
     # what is mapped of a file does not count, what is allocated does
     held = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_DATA, (held + BYTES, resource.RLIM_INFINITY))
     signal.signal(signal.SIGPROF, _stop)
     os.environ["ARENASCOPE_DEBUG"] = "1"
     for index in indices:
-        _tell(write, "run", f"number {index}")
+        results.send(f"number {index}")
         run = make(index)
-        _tell(write, "run", run.words)
+        results.send(run.words)
         start, wrong = time.monotonic(), ""
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             run.act()
         except BaseException as error:
-            wrong = f"{type(error).__name__}: {error}"
+            wrong = f"{type(error).__name__}: {error}"[-3000:]
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        _tell(write, f"end {time.monotonic() - start:.3f}", wrong)
-
-
-def _tell(write: int, kind: str, text: str) -> None:
-    os.write(write, f"{kind} {' | '.join(text.splitlines())[-3000:]}\n".encode(errors="replace"))
+        results.send(Ended(run.words, wrong, time.monotonic() - start))
 
 
 def fuzz(make: Callable[[str, int], Run], count: int, seed: str) -> None:

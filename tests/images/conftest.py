@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import pytest
 import subjects
+from looks import needs
+from waiting import mappings
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {"LANG": "C", "GLIBC_TUNABLES": "glibc.malloc.arena_max=3:glibc.malloc.tcache_count=5", "EMPTY": ""}
@@ -27,25 +28,14 @@ class Subject(subjects.Subject):
         self.exactly = [f"{name}={value}" for name, value in environment.items()]
         self.facts: dict[str, int] = {}
 
-    def __enter__(self) -> Subject:
-        self._start(["env", "-i", *self.exactly, str(self.program), *self.arguments])
-        with self._ended_if_it_fails():
-            while "ready" not in self.facts:
-                name, value = self._read_line(subjects.START_SECONDS).split()
-                self.facts[name] = int(value, 16)
-            subjects.await_parked(self.pid, 2)
-        return self
+    def command(self) -> Sequence[object]:
+        return ["env", "-i", *self.exactly, self.program, *self.arguments]
 
-    def counters(self, text: str | None = None) -> dict[int, dict[str, int]]:
-        """Start of mapping: its counters in smaps, in bytes. By a parser that is not the one under test."""
-        text = text or Path(f"/proc/{self.pid}/smaps").read_text()
-        entries = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)[1:]
-        return {
-            int(entry.split("-")[0], 16): {
-                key: int(size) * 1024 for key, size in re.findall(r"^(\w+): +(\d+) kB", entry, re.MULTILINE)
-            }
-            for entry in entries
-        }
+    def await_start(self) -> None:
+        while "ready" not in self.facts:
+            name, value = self.line().split()
+            self.facts[name] = int(value, 16)
+        subjects.await_parked(self.pid, 2)
 
     def status(self, key: str) -> str:
         rows = Path(f"/proc/{self.pid}/status").read_text()
@@ -59,20 +49,14 @@ class Subject(subjects.Subject):
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build(source, *flags): the program; `source` is a path or C text."""
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is not installed")
+    """build(source, *flags): the program of this C text."""
+    needs("gcc")
 
-    def compile(source: str | Path, *flags: str, name: str = "program") -> Path:
+    def compile(text: str, *flags: str, name: str = "program") -> Path:
         folder = tmp_path_factory.mktemp("build")
-        if isinstance(source, str):
-            (folder / "source.c").write_text(source)
-            source = folder / "source.c"
-        done = subprocess.run(
-            ["gcc", "-O1", "-g", "-pthread", str(source), "-o", str(folder / name), *flags],
-            capture_output=True,
-            text=True,
-        )
+        (folder / "source.c").write_text(text)
+        words = ["gcc", "-O1", "-g", "-pthread", folder / "source.c", "-o", folder / name, *flags]
+        done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"gcc {' '.join(flags)} does not work here: {done.stderr.strip()[:200]}")
         return folder / name
@@ -93,7 +77,7 @@ def start() -> Iterator[Callable[..., Subject]]:
 
 @pytest.fixture(scope="session")
 def program(build: Build) -> Path:
-    return build(HERE / "subject.c", name="subject")
+    return build((HERE / "subject.c").read_text(), name="subject")
 
 
 @pytest.fixture(scope="session")
@@ -126,11 +110,7 @@ class Dumped:
 def dumped(program: Path, start: Callable[..., Subject]) -> Dumped:
     subject = start(program, *ARGUMENTS)
     smaps = subject.counters()
-    maps = []
-    for line in Path(f"/proc/{subject.pid}/maps").read_text().splitlines():
-        words = line.split(None, 5)
-        low, high = (int(word, 16) for word in words[0].split("-"))
-        maps.append((low, high, words[1], words[5] if len(words) > 5 else ""))
+    maps = [(each.start, each.end, each.flags, each.path) for each in mappings(subject.pid)]
     auxv = Path(f"/proc/{subject.pid}/auxv").read_bytes()
     block = subject.memory(subject.facts["block"] - 16, 100016)
     gdb = subject.gcore()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import time
 from pathlib import Path
 from typing import Sequence
 
 import pytest
-from looks import give_up
+from looks import needs
 from subjects import Subject
 
 from arenascope.engine import demangled
@@ -84,8 +83,7 @@ RUST = Path(__file__).with_name("demangle.rs").read_text()
 @pytest.mark.full
 def test_rusts_names_are_those_of_binutils(tmp_path: Path) -> None:
     """Which says of each crate by what it is told from others of its name, and of constants their types."""
-    if shutil.which("rustc") is None:
-        give_up("rustc is not installed")
+    needs("rustc")
     (tmp_path / "names.rs").write_text(RUST)
     made = ["rustc", "-C", "symbol-mangling-version=v0", "-o", tmp_path / "names", tmp_path / "names.rs"]
     subprocess.run(made, check=True, capture_output=True)

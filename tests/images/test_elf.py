@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from looks import give_up
+from looks import give_up, needs
 
 from arenascope.base.errors import MemoryReadError, TargetError
 from arenascope.sources.elf.address_names import AddressNames
@@ -36,8 +35,7 @@ int function(void) { return hidden + slot[0] + other; }
 
 
 def tool(*arguments: str) -> str:
-    if not shutil.which(arguments[0]):
-        give_up(f"{arguments[0]} is not installed")
+    needs(arguments[0])
     return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
 
 

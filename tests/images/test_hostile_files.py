@@ -15,7 +15,7 @@ from typing import Any, Iterator
 
 import pytest
 from forked import Run, run_all
-from looks import give_up
+from looks import needs
 from marks import in_full
 from partial import figures
 from schemas import problem_ids
@@ -236,8 +236,7 @@ def test_a_mapping_of_a_size_that_no_file_has(core: Path, copy: Path, words: str
 def test_what_unpacks_to_more_than_any_core(
     core: Path, packer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not shutil.which(packer):
-        give_up(f"{packer} is not installed")
+    needs(packer)
     monkeypatch.setattr(compressed, "ALWAYS", 8 << 20)
     monkeypatch.setattr(compressed, "MAX_TIMES", 2)
     path = tmp_path / "core.packed"
@@ -254,8 +253,7 @@ def test_what_unpacks_to_more_than_any_core(
 
 
 def test_a_window_larger_than_the_file_warrants(tmp_path: Path) -> None:
-    if not shutil.which("zstd"):
-        give_up("zstd is not installed")
+    needs("zstd")
     path = tmp_path / "core.zst"
     with open(path, "wb") as packed:
         subprocess.run(["zstd", "--ultra", "--long=31", "-c"], input=bytes(1 << 20), stdout=packed, check=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from looks import needs
 
 from arenascope.sources.elf.elf_file import ElfFile, tls_offsets
 
@@ -25,8 +25,7 @@ PROGRAM = '#include <stdio.h>\nlong far(void); int main(void) { printf("%ld\\n",
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """(a library, how far its tcache is from its thread_arena by its own word)."""
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is not installed")
+    needs("gcc")
     folder = tmp_path_factory.mktemp("locals")
     (folder / "lib.c").write_text(LIBRARY)
     (folder / "main.c").write_text(PROGRAM)

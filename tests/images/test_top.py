@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from looks import needs
 from marks import in_full
 from schemas import valid
 from shell_door import ARENASCOPE, arenascope
@@ -164,8 +164,7 @@ def test_one_that_ends_meanwhile_is_left_out(subject, monkeypatch):
 
 @pytest.mark.parametrize("exact", [False, *in_full(True)])
 def test_none_is_stopped_but_for_those_of_exact(subject, tmp_path, exact):
-    if not shutil.which("strace"):
-        pytest.skip("strace is not installed")
+    needs("strace")
     calls = tmp_path / "calls"
     words = ["--exact", str(subject.pid)] if exact else []
     trace = ("strace", "-f", "-o", str(calls), "-e", "trace=ptrace,kill,tkill,tgkill,pidfd_send_signal,rt_sigqueueinfo")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from looks import give_up
+from looks import give_up, needs
 from subjects import Subject
 from test_types import CLAIMING, is_right, kinds_by_block, planted_by
 
@@ -31,8 +30,7 @@ FORMS = {
 @pytest.mark.parametrize("toolchain", TOOLCHAINS, ids="-".join)
 def test_every_build_is_told(toolchain: tuple[str, str], level: str, form: str, tmp_path: Path) -> None:
     compiler, library = toolchain
-    if shutil.which(compiler) is None:
-        give_up(f"{compiler} is not installed")
+    needs(compiler)
     program = tmp_path / "kinds"
     with_library = ["-stdlib=libc++"] if library == "libc++" else []
     built = subprocess.run(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from looks import needs
 from marks import in_full
 from schemas import valid
 from shell_door import ARENASCOPE
@@ -22,8 +22,7 @@ SOURCE = Path(__file__).with_name("what_is_read.c").read_text()
 
 @pytest.fixture(scope="module")
 def pooled(build):
-    if not shutil.which("strace"):
-        pytest.skip("strace is not installed")
+    needs("strace")
     return build(SOURCE, name="pooled")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
 import stat
 import struct
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Iterator, Mapping, Optional, Sequence
 
 import pytest
-from looks import give_up
+from looks import give_up, needs
 from platforms import BUILD, ROOT, why_absent
 
 GUEST = BUILD / "guest"
@@ -96,8 +95,7 @@ class Archive:
 
 def boot(tests: Sequence[str], folder: Path) -> Mapping[str, str]:
     """Runs these tests in the guest; how each came off by its node id, with what it said where it failed."""
-    if not shutil.which(EMULATOR):
-        give_up(f"{EMULATOR} is not installed")
+    needs(EMULATOR)
     if not (GUEST / "built").exists():
         give_up(f"there is no guest to boot here: {why_absent(GUEST / 'libc')}")
     files = folder / "initramfs"

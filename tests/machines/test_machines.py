@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import pytest
+from album import Said
 from doors import LOAD, Gdb
 from lldb_door import LLDBS, Lldb
-from looks import Core, Outcome, give_up, opened, stripped
-from made_once import Said
+from looks import Core, Outcome, give_up, needs, opened, stripped
 from platforms import BUILD, Platform
 from shell_door import SHELL
 from subjects import DUMP_SECONDS, Subject
@@ -163,8 +163,7 @@ class Emulated(Subject):
     """With `stub` the guest waits for a debugger at `socket`, and is ready only once that has let it go."""
 
     def __init__(self, machine: Machine, scenario: Scenario, stub: bool = True) -> None:
-        if not shutil.which(machine.emulator):
-            give_up(f"{machine.emulator} is not installed")
+        needs(machine.emulator)
         # QEMU's own memory is of no interest
         super().__init__(
             scenario.fixture, *scenario.arguments, env=dict(scenario.env), coredump_filter=0, platform=machine.platform
@@ -172,20 +171,21 @@ class Emulated(Subject):
         self.machine = machine
         self.stub = stub
 
-    def __enter__(self) -> Emulated:
-        self._start(self._command(), "QEMU_")
+    def await_start(self) -> None:
         if not self.stub:
-            with self._ended_if_it_fails():
-                self.wait_until_ready()
-        return self
+            super().await_start()
 
-    def _command(self) -> list[str]:
+    def command(self) -> list[str]:
         command = [self.machine.emulator, "-L", str(self.machine.root), "-strace", "-D", str(self.folder / "calls")]
         if self.machine.page != 4096:
             command += ["-p", str(self.machine.page)]
         if self.stub:
             command += ["-g", self.socket]
-        return [*command, str(self.program), str(self.folder / "truth"), *self.arguments]
+        return [*command, *map(str, super().command())]
+
+    def let_go(self) -> None:
+        """Its debugger has: it is on its way to be ready."""
+        super().await_start()
 
     @property
     def socket(self) -> str:
@@ -196,7 +196,7 @@ class Emulated(Subject):
         os.kill(self.pid, signal.SIGABRT)
         self.process.wait(DUMP_SECONDS)
         found = list(self.folder.glob("qemu_*.core"))
-        assert len(found) == 1, f"QEMU wrote {len(found)} cores: {self._said()}"
+        assert len(found) == 1, f"QEMU wrote {len(found)} cores"
         return found[0]
 
     def trim(self) -> Trimmed:
@@ -354,7 +354,7 @@ def seen(request: pytest.FixtureRequest) -> Seen:
     with Emulated(machine, scenario) as subject:
         for symbols, found in zip((True, False), over_stub(machine, subject.program, subject.socket, asked)):
             looks.append(Look(machine, GDB_NAME, STUB, symbols, dict(zip(asked, found))))
-        subject.wait_until_ready()
+        subject.let_go()
         known = (subject.pid, subject.truth, subject.info_xml, subject.stats_text)
         if machine.dumps:
             core, in_core = Core(subject.guest_core(), subject.program), [*COMMANDS, MMAPPED]
@@ -452,7 +452,7 @@ def test_malloc_trim_does_what_was_foretold(machine: Machine, scenario: Scenario
     """Over the stub, against the system calls of the guest's malloc_trim."""
     with Emulated(machine, scenario) as subject:
         (by_symbols,), (by_scan,) = over_stub(machine, subject.program, subject.socket, [TRIM])
-        subject.wait_until_ready()
+        subject.let_go()
         happened = subject.trim()
         assert subject.send("check") == "intact"
     assert happened.reply == f"trimmed {int(bool(happened.madvised or happened.break_fell))}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import subprocess
 import termios
 import time
@@ -12,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from looks import give_up
+from looks import needs
 from terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,8 +77,7 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_lines_are_completed(shell: str, folder: Path) -> None:
     """What stands there once the tabulator was pressed; and a process, by the first digits of its number."""
-    if not shutil.which(shell):
-        give_up(f"{shell} is not installed")
+    needs(shell)
     said = folder.parent / "script"
     shown = subprocess.run([str(ROOT / "bin" / "arenascope"), "--completion", shell], capture_output=True, check=True)
     said.write_bytes(shown.stdout)

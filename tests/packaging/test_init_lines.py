@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from lldb_door import NEWEST_LLDB
-from looks import completed
+from looks import completed, needs
 
 ROOT = Path(__file__).resolve().parents[2]
 ASKED = "heap version --json"
@@ -35,14 +35,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_gdb_has_the_commands(home: Path) -> None:
-    if not shutil.which("gdb"):
-        pytest.skip("gdb is not installed")
+    needs("gdb")
     said = run("gdb", "-q", "-batch", "-ex", ASKED, home=home)
     assert json.loads(said)["door"] == "gdb"
 
 
 def test_lldb_has_the_commands(home: Path) -> None:
-    if not shutil.which(NEWEST_LLDB.name):
-        pytest.skip(f"{NEWEST_LLDB.name} is not installed")
+    needs(NEWEST_LLDB.name)
     said = run(NEWEST_LLDB.name, "-b", "-o", ASKED, home=home)
     assert json.loads(next(line for line in said.splitlines() if line.startswith("{")))["door"] == "lldb"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
-from looks import completed, give_up
+from looks import completed, needs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,8 +15,7 @@ def test_the_reference_is_current() -> None:
 
 
 def test_the_man_page_is_one(tmp_path: Path) -> None:
-    if not shutil.which("groff"):
-        give_up("groff is not installed")
+    needs("groff")
     completed(sys.executable, ROOT / "scripts" / "reference.py", "--for-package", tmp_path)
     done = completed("groff", "-man", "-Tutf8", "-ww", tmp_path / "arenascope.1")
     assert not done.stderr

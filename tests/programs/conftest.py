@@ -46,14 +46,8 @@ def running(program: Program) -> Iterator[Running]:
 
 @pytest.fixture
 def serving(request: pytest.FixtureRequest) -> Iterator[Running]:
-    """One for itself, by its name: it need not outlive the test."""
-    yield from run(named(request.param))
-
-
-@pytest.fixture
-def given(request: pytest.FixtureRequest) -> Iterator[Running]:
-    """The same of a program that the test has."""
-    yield from run(request.param)
+    """A program of the table by its name, or another, for one test: it need not outlive that."""
+    yield from run(named(request.param) if isinstance(request.param, str) else request.param)
 
 
 @pytest.fixture

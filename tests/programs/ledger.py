@@ -31,15 +31,13 @@ import ctypes
 import os
 import re
 import struct
-import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
 import numpy
 import pytest
 from looks import ROOT
-from running import START_SECONDS
+from waiting import Mapping, await_that, mappings
 
 LIBRARY = ROOT / "fixtures" / "build" / "libledger.so"
 MASK, GONE, HEADER, DROPS = 0x5BD1E995C3A5F00F, 1, 32, 1 << 14
@@ -56,20 +54,7 @@ REGISTER_SETS = (1, 2, 0x202)
 NOWHERE = -1
 
 
-@dataclass(frozen=True)
-class Mapping:
-    start: int
-    end: int
-    flags: str
-    path: str
-
-    @property
-    def shared(self) -> bool:
-        return self.flags.endswith("s")
-
-
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     start: int
     end: int
 
@@ -177,7 +162,7 @@ class Ledger:
         """Runs of those that may have an address of a block."""
         if each.path.startswith(("[vvar", "[vdso", "[vsyscall")) or each == self._own or self._is_older(each):
             return
-        if each.shared and not each.path.startswith(("/dev/dri", "/dev/nvidia")):
+        if each.flags.endswith("s") and not each.path.startswith(("/dev/dri", "/dev/nvidia")):
             # page tables do not tell what another process has written there
             yield Span(each.start, each.end)
             return
@@ -193,7 +178,7 @@ class Ledger:
 
     def _is_older(self, each: Mapping) -> bool:
         """Whether it is of a file that was written before, and through this mapping cannot be."""
-        if "w" in each.flags or not each.shared or not each.path.startswith("/"):
+        if "w" in each.flags or not each.flags.endswith("s") or not each.path.startswith("/"):
             return False
         try:
             return os.stat(each.path).st_mtime < began(self.pid)
@@ -287,12 +272,11 @@ def began(pid: int) -> float:
 
 
 def its_mapping(pid: int) -> Mapping:
-    limit = time.monotonic() + START_SECONDS
-    while time.monotonic() < limit:
-        found = next((each for each in mappings(pid) if each.path.startswith("/memfd:ledger")), None)
-        if found is not None:
-            return found
-    raise AssertionError(f"{pid} has no ledger")
+    def find() -> Optional[Mapping]:
+        return next((each for each in mappings(pid) if each.path.startswith("/memfd:ledger")), None)
+
+    await_that(find)
+    return find()
 
 
 def drop_from_now_on(pid: int, every: int) -> None:
@@ -304,13 +288,6 @@ def drop_from_now_on(pid: int, every: int) -> None:
 def count_of_dropped(pid: int) -> int:
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
         return struct.unpack("Q", os.pread(memory.fileno(), WORD, its_mapping(pid).start + 2 * WORD))[0]
-
-
-def mappings(pid: int) -> Iterator[Mapping]:
-    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        span, flags, _, _, _, *path = line.split(maxsplit=5)
-        start, end = (int(each, 16) for each in span.split("-"))
-        yield Mapping(start, end, flags, path[0] if path else "")
 
 
 def kernel_words(pid: int) -> Iterator[int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Callable, NamedTuple, Optional, Sequence, Union
 
 import pytest
-from looks import give_up
+from looks import give_up, needs
 from running import CLIENTS, Running, receive, receive_until
 
 HERE = Path(__file__).resolve().parent
@@ -88,7 +88,7 @@ def script(*words: object) -> Start:
 # a database
 
 
-def mariadb(folder: Path, env: Env = None, options: Sequence[object] = ()) -> Running:
+def mariadb(folder: Path, env: Env = None) -> Running:
     (folder / "data").mkdir()
     return Running(
         folder,
@@ -106,7 +106,6 @@ def mariadb(folder: Path, env: Env = None, options: Sequence[object] = ()) -> Ru
             "--innodb-buffer-pool-size=16M",
             "--innodb-log-file-size=8M",
             "--innodb-fast-shutdown=2",
-            *options,
         ],
         env,
     )
@@ -182,15 +181,16 @@ def nginx(folder: Path, env: Env = None) -> Running:
     return Running(folder, ["nginx", "-c", folder / "nginx.conf", "-p", folder], env)
 
 
+def get(connection: socket.socket, path: str, **headers: str) -> None:
+    client = http.client.HTTPConnection("here")
+    client.sock = connection
+    client.request("GET", path, headers=headers)
+    reply = client.getresponse()
+    assert (reply.status, bool(reply.read())) == (200, True)
+
+
 def pages(connection: socket.socket, number: int, round_: int) -> None:
-    more = "X-Words: " + "w" * (50 * number) + "\r\n"
-    connection.sendall(f"GET /page HTTP/1.1\r\nHost: here\r\nAccept-Encoding: gzip\r\n{more}\r\n".encode())
-    assert receive_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 200")
-    while True:
-        size = int(receive_until(connection, b"\r\n"), 16)
-        receive(connection, size + 2)
-        if not size:
-            return
+    get(connection, "/page", **{"Accept-Encoding": "gzip", "X-Words": "w" * (50 * number)})
 
 
 def requests(running: Running) -> None:
@@ -216,13 +216,11 @@ def lighttpd(folder: Path, env: Env = None) -> Running:
 
 
 def texts(connection: socket.socket, number: int, round_: int) -> None:
-    more = f"X-Words: {'w' * (50 * number)}\r\nReferer: http://here/{round_}\r\n"
-    connection.sendall(f"GET /page{number}.txt?round={round_} HTTP/1.1\r\nHost: here\r\n{more}\r\n".encode())
-    head = receive_until(connection, b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200"), head
-    size = re.search(rb"(?i)content-length: (\d+)", head)
-    assert size is not None, head
-    receive(connection, int(size[1]))
+    get(
+        connection,
+        f"/page{number}.txt?round={round_}",
+        **{"X-Words": "w" * (50 * number), "Referer": f"http://here/{round_}"},
+    )
 
 
 # what another allocator serves
@@ -386,17 +384,15 @@ def browser(running: Running) -> None:
 
 
 def rust(folder: Path, env: Env = None, source: str = "load.rs") -> Running:
-    if shutil.which("rustc") is None:
-        give_up("rustc is not installed")
+    needs("rustc")
     subprocess.run(["rustc", "-O", "-o", folder / "load", HERE / source], check=True)
     return Running(folder, [folder / "load"], env)
 
 
-def go(folder: Path, env: Env = None, source: Path = HERE / "load.go") -> Running:
-    if shutil.which("go") is None:
-        give_up("go is not installed")
+def go(folder: Path, env: Env = None) -> Running:
+    needs("go")
     build = {**os.environ, "HOME": str(folder), "CGO_ENABLED": "1", "GOFLAGS": "-modcacherw"}
-    subprocess.run(["go", "build", "-o", folder / "load", source], check=True, env=build, cwd=folder)
+    subprocess.run(["go", "build", "-o", folder / "load", HERE / "load.go"], check=True, env=build, cwd=folder)
     return Running(folder, [folder / "load"], env)
 
 
@@ -422,8 +418,7 @@ def write_templates(folder: Path) -> None:
 
 
 def cc1plus(folder: Path, env: Env = None) -> Running:
-    if shutil.which("g++") is None:
-        give_up("g++ is not installed")
+    needs("g++")
     told = [
         subprocess.run(["g++", each], capture_output=True, text=True, check=True).stdout.strip()
         for each in ("-print-prog-name=cc1plus", "-print-multiarch")

@@ -18,8 +18,8 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional
 from xml.etree import ElementTree
 
 import pytest
-from doors import DOORS, GDB, Live, give_up
-from looks import complaints
+from doors import DOORS, GDB, Live
+from looks import complaints, give_up
 from programs import (
     ELSEWHERE,
     FOREIGN,

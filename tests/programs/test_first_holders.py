@@ -180,32 +180,35 @@ def asked(running: Running, words: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("given", "kind"), [pytest.param(*each, id=each.program.name) for each in HELD], indirect=["given"]
+    ("serving", "kind"), [pytest.param(*each, id=each.program.name) for each in HELD], indirect=["serving"]
 )
-def test_the_owner_comes_first(given: Running, kind: str) -> None:
-    found = asked(given, "owners")
+def test_the_owner_comes_first(serving: Running, kind: str) -> None:
+    found = asked(serving, "owners")
     first = found["owners"][0]
     assert first["kind"] == kind
     assert first["held_bytes"] >= NEARLY_ALL * found["live_bytes"]
     if kind == "stack":
         # whoever leads to all of it as well is named
-        assert first["tid"] == given.pid
+        assert first["tid"] == serving.pid
         assert first["retained_bytes"] > 0 or first["also_reached_from"]
 
 
-@pytest.mark.parametrize("given", [pytest.param(each, id=each.name) for each in POSSIBLE], indirect=True)
-def test_little_is_possibly_lost(given: Running) -> None:
-    found = asked(given, "leaks")
+@pytest.mark.parametrize("serving", [pytest.param(each, id=each.name) for each in POSSIBLE], indirect=True)
+def test_little_is_possibly_lost(serving: Running) -> None:
+    found = asked(serving, "leaks")
     perhaps = [each for each in found["leaks"] if each["strength"] == "possible"]
     assert sum(each["bytes"] + each["indirect_bytes"] for each in perhaps) < LITTLE * found["reached"]["bytes"]
 
 
 @pytest.mark.parametrize(
-    "given", [Program("removed", lambda folder, env=None: rust(folder, env, "removed.rs"))], indirect=True, ids=["rust"]
+    "serving",
+    [Program("removed", lambda folder, env=None: rust(folder, env, "removed.rs"))],
+    indirect=True,
+    ids=["rust"],
 )
-def test_an_empty_place_of_a_hash_table_holds_nothing(given: Running) -> None:
+def test_an_empty_place_of_a_hash_table_holds_nothing(serving: Running) -> None:
     """Half of what it had; the other half is the table's."""
-    found = asked(given, "leaks")
+    found = asked(serving, "leaks")
     (row,) = (each for each in found["stale_words"] if each["why"] == "free-slot")
     lost, size = 400, 4000
     assert lost - 1 <= row["blocks"] <= lost, "one may be on the stack"

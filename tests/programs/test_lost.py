@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import ledger
 import programs
 import pytest
 from ledger import Ledger, count_of_dropped, drop_from_now_on
-from looks import give_up
+from looks import needs
 from programs import named
 from running import Running
 from shell_door import ask, look
@@ -185,8 +184,7 @@ def test_memcheck_counts_as_many(
     serving: Running, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another run of the same program."""
-    if shutil.which("vgdb") is None:
-        give_up("valgrind is not installed")
+    needs("valgrind")
     name = request.node.callspec.params["serving"]
     with standing(serving.pid):
         found = asked(serving.pid)

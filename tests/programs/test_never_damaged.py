@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Callable, Mapping
 
 import pytest
-from doors import DOORS, GDB, Core, Live, give_up
+from doors import DOORS, GDB, Core, Live
+from looks import give_up
 from programs import keys, redis_on_glibc, redis_says
 from running import Running
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors import DOORS, GDB, NEWEST, Live, Outcome, give_up
+from doors import DOORS, GDB, NEWEST, Live, Outcome
+from looks import give_up
 from running import Running
 from waiting import standing, states
 

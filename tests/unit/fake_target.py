@@ -33,6 +33,7 @@ class Space:
     """Bytes by address, of which only pages that were written take memory; the rest reads as zero."""
 
     PAGE = 4096
+    EMPTY = bytes(PAGE)
 
     def __init__(self, word: int, byte_order: ByteOrder) -> None:
         self.word_size = word
@@ -48,17 +49,12 @@ class Space:
             address, data = address + len(part), data[len(part) :]
 
     def read(self, address: int, size: int) -> bytes:
-        page, offset = divmod(address, self.PAGE)
-        if 0 < size <= self.PAGE - offset:
-            block = self._pages.get(page)
-            return bytes(size) if block is None else bytes(block[offset : offset + size])
         parts = []
         while size > 0:
             page, offset = divmod(address, self.PAGE)
-            count = min(size, self.PAGE - offset)
-            block = self._pages.get(page)
-            parts.append(bytes(count) if block is None else bytes(block[offset : offset + count]))
-            address, size = address + count, size - count
+            part = self._pages.get(page, self.EMPTY)[offset : offset + size]
+            parts.append(part)
+            address, size = address + len(part), size - len(part)
         return b"".join(parts)
 
     def put(self, address: int, value: int, size: int = 0) -> None:
@@ -92,8 +88,6 @@ class FakeTarget:
     thread_infos: Sequence[ThreadInfo]
     thread_locals: Mapping[str, int]
     """The offset of each thread-local variable from the thread pointer."""
-    thread_pointers: Mapping[int, int]
-    """By tid: also where ThreadInfo does not tell it."""
     door: str = "fake"
     kind: str = "core"
     pid: Optional[int] = 4000
@@ -172,9 +166,9 @@ class FakeTarget:
         return list(self.thread_infos)
 
     def thread_local(self, name: str, thread: ThreadInfo) -> Optional[int]:
-        if name not in self.thread_locals or thread.tid not in self.thread_pointers:
+        if name not in self.thread_locals or thread.thread_pointer is None:
             return None
-        return self.thread_pointers[thread.tid] + self.thread_locals[name]
+        return thread.thread_pointer + self.thread_locals[name]
 
     def evaluate(self, expression: str) -> int:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional
 
 from glibc_rows import up
-from heap_chunks import FIRST_GROWTH, ArenaBuilder, Piece, Remainder, Segment
+from heap_chunks import FIRST_GROWTH, ArenaBuilder, Piece, Segment
 
 if TYPE_CHECKING:
     from heapbuilder import HeapImage
@@ -31,10 +31,11 @@ class MainArena(ArenaBuilder):
         else:
             self._add_mmap(1 << 20)
 
-    def foreign_sbrk(self, size: int, left: Optional[int] = None, remainder: Remainder = "unsorted") -> None:
+    def foreign_sbrk(self, size: int, left: Optional[int] = None, remainder: str = "unsorted") -> None:
         """Somebody else takes `size` bytes by sbrk, and malloc grows past them (after mmap_region `size` may be 0).
 
-        `left` is the size of the top that is given up, `remainder` says where what is left of it goes.
+        `left` is the size of the top that is given up, `remainder` says where what is left of it goes: "unsorted" or
+        "bin".
         """
         self._fence(left, remainder)
         brk = max((s.end for s in self.segments if s.source == "brk" and s.end), default=self.brk)
@@ -50,7 +51,7 @@ class MainArena(ArenaBuilder):
     def contiguous(self) -> bool:
         return all(segment.source == "brk" for segment in self.segments)
 
-    def _fence(self, left: Optional[int], remainder: Remainder) -> None:
+    def _fence(self, left: Optional[int], remainder: str) -> None:
         header = self.row.header
         segment, tiny = self._retire(left, remainder, spare=2 * header)
         for size in (tiny, header, header):
@@ -77,7 +78,7 @@ class ThreadArena(ArenaBuilder):
         super().__init__(image, base + row.heap_info["sizeof"])
         self._add_heap(base, row.align_chunk(base + row.heap_info["sizeof"] + row.state["sizeof"]))
 
-    def new_heap(self, left: Optional[int] = None, remainder: Remainder = "unsorted") -> None:
+    def new_heap(self, left: Optional[int] = None, remainder: str = "unsorted") -> None:
         """Moves on to a new heap; `left` and `remainder` as in foreign_sbrk."""
         segment, tiny = self._retire(left, remainder, spare=self.row.minsize)
         segment.pieces.append(Piece(segment.cursor, tiny + self.row.header, "fence"))

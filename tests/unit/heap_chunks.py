@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Optional
 
 from glibc_rows import up
 from heap_truth import Chunk
 
 if TYPE_CHECKING:
-    from heap_threads import ThreadBuilder
     from heapbuilder import HeapImage
-
-Remainder = Union[str, "ThreadBuilder"]
-"""Where the rest of a top that is given up goes: "unsorted", "bin", "fast", or a thread whose cache takes it."""
 
 # what malloc asks of sbrk first: the request, 128 KiB of top_pad and MINSIZE, in whole pages
 FIRST_GROWTH = 0x21000
@@ -29,12 +25,14 @@ class Piece:
 
 @dataclass
 class Segment:
-    """A heap of a thread arena, or a region of the main arena."""
+    """A heap_info heap of a thread arena, or a region of the main arena."""
 
     source: str
     """"brk", "mmap" or "heap"."""
-    base: int
+    address: int
+    """heap_info; in the main arena where the region begins."""
     first: int
+    """The first chunk."""
     floor: int
     """It ends here at the least."""
     limit: int
@@ -42,8 +40,17 @@ class Segment:
     end: Optional[int] = None
     """None while it can grow."""
     spare: int = 0
-    """Bytes past the end that stay mprotected: heap_info.mprotect_size - size."""
+    """Bytes past the end that stay mprotected."""
     pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return self.end - self.address
+
+    @property
+    def mprotect_size(self) -> Optional[int]:
+        """None in the main arena."""
+        return self.size + self.spare if self.source == "heap" else None
 
     @property
     def cursor(self) -> int:
@@ -79,9 +86,10 @@ class ArenaBuilder:
         return chunk
 
     def fast(self, size: int) -> Chunk:
-        if not 0 < size <= self.row.max_fast:
-            raise ValueError(f"{self.row} keeps no chunk of {size:#x} in a fastbin")
-        return self._push_fast(self._lay(size, "fast"))
+        assert 0 < size <= self.row.max_fast, f"{self.row} keeps no chunk of {size:#x} in a fastbin"
+        chunk = self._lay(size, "fast")
+        self.fastbins.setdefault(self.row.fastbin_index(size), []).insert(0, chunk)
+        return chunk
 
     def top(self, size: int) -> Chunk:
         """Ends the region with a top of this size, or up to an alignment unit more where its end asks for that.
@@ -127,23 +135,19 @@ class ArenaBuilder:
         if segment.end is None:
             self._guard()
             self._end(segment, max(segment.floor, up(segment.cursor + self.row.minsize, self.image.grain)))
-        assert segment.end is not None
         return Chunk(segment.cursor, segment.end - segment.cursor)
 
     def _end(self, segment: Segment, end: int) -> None:
-        if end > segment.limit:
-            raise ValueError(f"no room: the region at {segment.base:#x} ends at {segment.limit:#x}")
+        assert end <= segment.limit, f"no room: the region at {segment.address:#x} ends at {segment.limit:#x}"
         segment.end = end
 
     def _lay(self, size: int, kind: str) -> Chunk:
         self.image.still_building()
         segment = self.segments[-1]
-        if segment.end is not None:
-            raise ValueError("the top of this region is fixed already")
-        if size < self.row.minsize or size % self.row.alignment:
-            raise ValueError(f"{size:#x} is no chunk size in {self.row}")
-        if segment.cursor + size + self.row.minsize > segment.limit:
-            raise ValueError(f"no room: the region at {segment.base:#x} ends at {segment.limit:#x}")
+        assert segment.end is None, "the top of this region is fixed already"
+        assert size == self.row.request2size(size - self.row.word), f"{size:#x} is no chunk size in {self.row}"
+        end = segment.cursor + size + self.row.minsize
+        assert end <= segment.limit, f"no room: the region at {segment.address:#x} ends at {segment.limit:#x}"
         chunk = Chunk(segment.cursor, size)
         segment.pieces.append(Piece(*chunk, kind))
         return chunk
@@ -156,25 +160,18 @@ class ArenaBuilder:
         if pieces and pieces[-1].kind == "free":
             self._lay(self.row.minsize, "used")
 
-    def _push_fast(self, chunk: Chunk) -> Chunk:
-        self.fastbins.setdefault(self.row.fastbin_index(chunk.size), []).insert(0, chunk)
-        return chunk
-
     def _file(self, chunk: Chunk, into: str) -> None:
-        if into not in ("unsorted", "bin"):
-            raise ValueError(into)
+        assert into in ("unsorted", "bin"), into
         index = 1 if into == "unsorted" else self.row.bin_index(chunk.size)
         bin_list = self.bins.setdefault(index, [])
         place = 0
         if index > 1 and chunk.size >= self.row.min_large:
             # descending, and a chunk of a size that is there already becomes the second of its size
-            while place < len(bin_list) and bin_list[place].size > chunk.size:
-                place += 1
-            if place < len(bin_list) and bin_list[place].size == chunk.size:
-                place += 1
+            place = sum(each.size > chunk.size for each in bin_list)
+            place += any(each.size == chunk.size for each in bin_list)
         bin_list.insert(place, chunk)
 
-    def _retire(self, left: Optional[int], remainder: Remainder, spare: int) -> tuple[Segment, int]:
+    def _retire(self, left: Optional[int], remainder: str, spare: int) -> tuple[Segment, int]:
         """Turns the top, less `spare` bytes, into a freed remainder.
 
         The segment, for the fences that follow, and the bytes that were too few for a chunk.
@@ -184,19 +181,10 @@ class ArenaBuilder:
             self.top(left)
         self.close()
         segment = self.segments[-1]
-        assert segment.end is not None
         size = (segment.end - segment.cursor - spare) & -self.row.alignment
         if size < self.row.minsize:
             return segment, size
         chunk = Chunk(segment.cursor, size)
-        kind = "free"
-        if not isinstance(remainder, str):
-            remainder.take(chunk)
-            kind = "cached"
-        elif remainder == "fast":
-            self._push_fast(chunk)
-            kind = "fast"
-        else:
-            self._file(chunk, remainder)
-        segment.pieces.append(Piece(*chunk, kind))
+        self._file(chunk, remainder)
+        segment.pieces.append(Piece(*chunk, "free"))
         return segment, 0

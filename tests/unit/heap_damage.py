@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Optional, Sequence, Union
 
 from heap_chunks import ArenaBuilder
 from heap_threads import ThreadBuilder
@@ -52,19 +52,17 @@ class Damage:
         """A free chunk's foot disagrees with its head."""
         self.space.put(chunk.end, chunk.size + 2 * self.row.alignment)
 
-    # bins
+    # lists
 
-    def loop_bin(self, arena: Arena, index: int) -> None:
-        """The last fd goes back to the first chunk, never to the header."""
-        chunks = arena.bins[index]
-        self._fd(chunks[-1], chunks[0].address)
-
-    def dangle_fd(self, arena: Arena, index: int) -> None:
-        """The last fd points to where nothing is mapped."""
-        self._fd(arena.bins[index][-1], self.image.nowhere)
-
-    def misalign_fd(self, arena: Arena, index: int) -> None:
-        self._fd(arena.bins[index][-1], arena.bins[index][0].address + 4)
+    def link(self, chunks: Sequence[Chunk], how: str, kind: str = "bin") -> None:
+        """Where the last chunk of a list leads: "cycle", back to the first; "dangle", to where nothing is mapped;
+        "misalign", to an address that no chunk can have. `kind`: "bin", "fast" or "cache"."""
+        # in a cache they lead to what malloc returned, in bins to headers
+        first = self.row.user(chunks[0].address) if kind == "cache" else chunks[0].address
+        to = {"cycle": first, "dangle": self.image.nowhere, "misalign": first + 4}[how]
+        place = self.row.user(chunks[-1].address)
+        masked = self.row.safe_linking and kind != "bin"
+        self.space.put(place, to ^ (place >> 12) if masked else to)
 
     def break_bk(self, arena: Arena, index: int) -> None:
         """The last chunk's bk points to itself."""
@@ -76,36 +74,8 @@ class Damage:
         header = arena.address + bin_header(self.row.word, self.row.state["bins"], index)
         self.space.put(header + 2 * self.row.word, self.image.nowhere)
 
-    # fastbins and thread caches
-
-    def cycle_fast(self, arena: Arena, index: int) -> None:
-        """The same chunk freed twice."""
-        chunks = arena.fastbins[index]
-        self._link(chunks[-1].address + 2 * self.row.word, chunks[0].address)
-
-    def misalign_fast(self, arena: Arena, index: int) -> None:
-        first = arena.fastbins[index][0]
-        self._link(first.address + 2 * self.row.word, first.address + 4)
-
-    def dangle_fast(self, arena: Arena, index: int) -> None:
-        self._link(arena.fastbins[index][-1].address + 2 * self.row.word, self.image.nowhere)
-
-    def cycle_tcache(self, thread: ThreadBuilder, index: int) -> None:
-        """The last entry leads back to the first."""
-        chunks = thread.bins[index]
-        self._link(self.row.user(chunks[-1].address), self.row.user(chunks[0].address))
-
-    def misalign_tcache(self, thread: ThreadBuilder, index: int) -> None:
-        """What follows the first entry decodes to an address that no chunk can have."""
-        first = self.row.user(thread.bins[index][0].address)
-        self._link(first, first + 4)
-
-    def dangle_tcache(self, thread: ThreadBuilder, index: int) -> None:
-        self._link(self.row.user(thread.bins[index][-1].address), self.image.nowhere)
-
     def tcache_count(self, thread: ThreadBuilder, index: int, count: int) -> None:
         """Another count (from 2.42 on: num_slots) than the list has."""
-        assert thread.tcache is not None
         form = self.row.tcache
         size = form["count_size"]
         self.space.put(self.row.user(thread.tcache.address) + form["counts"] + index * size, count, size)
@@ -155,12 +125,6 @@ class Damage:
     def cut(self, start: int, end: int) -> None:
         """The image does not hold these bytes, as in a truncated core. Shows in targets made afterwards."""
         self.image.cuts.append((start, end))
-
-    def _fd(self, chunk: Chunk, to: int) -> None:
-        self.space.put(chunk.address + 2 * self.row.word, to)
-
-    def _link(self, field: int, to: int) -> None:
-        self.space.put(field, to ^ (field >> 12) if self.row.safe_linking else to)
 
     def _flags(self, chunk: Chunk) -> int:
         return self.space.get(chunk.address + self.row.word) & 7

@@ -40,7 +40,7 @@ def everything(row: Union[Row, str], **options: int) -> HeapImage:
     second.arena.used(3 * page)
     second.arena.shrunk(4 * page)
     image.thread(4, arena=first.arena)
-    image.thread(5, arena="none")
+    image.thread(5, arena=None)
     for size in (200000, 300000):
         image.mmapped(size)
     image.mmapped(150000, apart=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from heapbuilder import ArenaTruth, Chunk, HeapImage
+from heap_truth import ArenaTruth, Chunk
+from heapbuilder import HeapImage
 
 from arenascope.base.heap_model import Arena, Bin, Tally
 from arenascope.session.session import Session
@@ -75,5 +76,5 @@ def tally(found: Iterable[Chunk]) -> Tally:
 
 def used_bytes(arena: ArenaTruth) -> int:
     """By the contract: what is left of system_mem once everything free is taken off."""
-    top = arena.top.size if arena.top else 0
-    return arena.system_mem - arena.fast_bytes - arena.binned_bytes - top - tally(arena.cached).bytes
+    top = [arena.top] if arena.top else []
+    return arena.system_mem - tally([*arena.fast, *arena.free, *arena.cached, *top]).bytes

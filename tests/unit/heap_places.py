@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Union
+from typing import Union
 
-from glibc_rows import Row, up
+from glibc_rows import up
 
 from arenascope.sources.target import Region
-
-if TYPE_CHECKING:
-    from fake_target import Space
-    from heap_arenas import MainArena, ThreadArena
-    from heap_truth import MmappedTruth
 
 LIBC, APP = "/lib/libc.so.6", "/usr/bin/app"
 TEXT, RODATA, DATA, BSS = 0x150000, 0x50000, 0x4000, 0xD000
@@ -30,16 +25,6 @@ class Places:
     """The part of HeapImage that knows addresses."""
 
     PID = 4000
-
-    row: Row
-    space: Space
-    mp: dict[str, int]
-    grain: int
-    heap_max: int
-    mremaps: int
-    main: MainArena
-    thread_arenas: list[ThreadArena]
-    mmapped_blocks: list[MmappedTruth]
 
     def place(self, seed: int, brk_offset: int, static: bool) -> None:
         word, page = self.row.word, self.row.page_size
@@ -161,9 +146,8 @@ class Places:
         if brk > self.heap_start:
             found.append(Region(self.heap_start, up(brk, page), path="[heap]"))
         for segment in (segment for arena in self.thread_arenas for segment in arena.segments):
-            assert segment.end is not None
             usable = segment.end + segment.spare
-            found.append(Region(segment.base, usable))
+            found.append(Region(segment.address, usable))
             if usable < segment.limit:
                 found.append(Region(usable, segment.limit, readable=False, writable=False, present=False))
         return self._without_cuts(merged(found))
@@ -224,7 +208,7 @@ class Places:
             "max_n_mmaps": count,
             "mmapped_mem": mapped,
             "max_mmapped_mem": mapped,
-            "sbrk_base": self.main.segments[0].base if self.main.segments else 0,
+            "sbrk_base": self.main.segments[0].address if self.main.segments else 0,
         }
         return {**self.mp, **{name: value for name, value in values.items() if not self.mp[name]}}
 

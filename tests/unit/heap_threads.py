@@ -17,7 +17,7 @@ class ThreadBuilder:
         self.row = image.row
         self.number = number
         self.tid = image.PID + number
-        self.attached_to = arena
+        self.arena = arena
         self.tcache: Optional[Chunk] = None
         """The chunk that holds tcache_perthread_struct."""
         self.bins: dict[int, list[Chunk]] = {}
@@ -25,20 +25,18 @@ class ThreadBuilder:
         if arena is not None and self.row.has_tcache and not self.row.tcache_lazy and arena.segments:
             self._make_tcache()
 
-    @property
-    def arena(self) -> ArenaBuilder:
-        if self.attached_to is None:
-            raise ValueError(f"thread {self.number} has no arena")
-        return self.attached_to
-
     def cached(self, size: int, of: Optional[ArenaBuilder] = None) -> Chunk:
         """A chunk of the thread's arena, or of another, that the thread freed into its cache."""
         if self.tcache is None:
             self._make_tcache()
-        arena = of or self.arena
-        if not self.accepts(size):
-            raise ValueError(f"the cache of thread {self.number} in {self.row} takes no (more) chunk of {size:#x}")
-        return self.take(arena._lay(size, "cached"))
+        assert self.accepts(size), f"the cache of thread {self.number} in {self.row} takes no (more) chunk of {size:#x}"
+        chunk = (of or self.arena)._lay(size, "cached")
+        index = self.row.tcache_index(size)
+        entries = self.bins.setdefault(index, [])
+        # a large bin of 2.42 and later holds mixed sizes, ascending
+        place = sum(each.size < chunk.size for each in entries) if index >= 64 else 0
+        entries.insert(place, chunk)
+        return chunk
 
     def accepts(self, size: int) -> bool:
         if not self.row.has_tcache:
@@ -50,19 +48,6 @@ class ThreadBuilder:
             return size < self.image.mp["tcache_max_bytes"] and index < self.row.tcache["slots"]
         return index < self.image.mp["tcache_bins"]
 
-    def take(self, chunk: Chunk) -> Chunk:
-        """Puts a chunk that lies somewhere already into the cache."""
-        index = self.row.tcache_index(chunk.size)
-        entries = self.bins.setdefault(index, [])
-        place = 0
-        if index >= 64:
-            # a large bin of 2.42 and later holds mixed sizes, ascending
-            while place < len(entries) and entries[place].size < chunk.size:
-                place += 1
-        entries.insert(place, chunk)
-        return chunk
-
     def _make_tcache(self) -> None:
-        if not self.row.has_tcache:
-            raise ValueError(f"{self.row} has no tcache")
+        assert self.row.has_tcache, f"{self.row} has no tcache"
         self.tcache = self.arena.used(self.row.tcache["chunk"])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional
+
+if TYPE_CHECKING:
+    from heap_chunks import Segment
 
 
 class Chunk(NamedTuple):
@@ -18,23 +21,6 @@ class Chunk(NamedTuple):
 
 
 @dataclass
-class HeapTruth:
-    """A heap_info heap of a thread arena, or a region of the main arena."""
-
-    address: int
-    """heap_info; in the main arena where the region begins."""
-    first: int
-    """The first chunk."""
-    end: int
-    mprotect_size: Optional[int] = None
-    """None in the main arena."""
-
-    @property
-    def size(self) -> int:
-        return self.end - self.address
-
-
-@dataclass
 class ArenaTruth:
     index: int
     """The place in the ring, which is the number that malloc_info prints."""
@@ -45,7 +31,7 @@ class ArenaTruth:
     contiguous: bool
     top: Optional[Chunk] = None
     """None before the first malloc."""
-    heaps: list[HeapTruth] = field(default_factory=list)
+    heaps: list[Segment] = field(default_factory=list)
     """Oldest first."""
     used: list[Chunk] = field(default_factory=list)
     """In address order, as are the next four. A thread cache's own struct is a used chunk of its arena."""
@@ -57,14 +43,6 @@ class ArenaTruth:
     bins: dict[int, list[Chunk]] = field(default_factory=dict)
     """Non-empty bins, in list order from fd."""
     fastbins: dict[int, list[Chunk]] = field(default_factory=dict)
-
-    @property
-    def binned_bytes(self) -> int:
-        return sum(chunk.size for chunk in self.free)
-
-    @property
-    def fast_bytes(self) -> int:
-        return sum(chunk.size for chunk in self.fast)
 
     def states(self) -> list[tuple[int, int, str]]:
         """(address, size, state) of every chunk but top and fences, in address order."""

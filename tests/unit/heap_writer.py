@@ -8,7 +8,7 @@ from glibc_tables import INTS
 from heap_arenas import MainArena
 from heap_chunks import ArenaBuilder, Segment
 from heap_threads import ThreadBuilder
-from heap_truth import ArenaTruth, Chunk, HeapTruth, ThreadTruth, Truth
+from heap_truth import ArenaTruth, Chunk, ThreadTruth, Truth
 
 if TYPE_CHECKING:
     from heapbuilder import HeapImage
@@ -51,11 +51,6 @@ class Writer:
 
     def _truth(self, index: int, arena: ArenaBuilder, top: Optional[Chunk]) -> ArenaTruth:
         system_mem = self._system_mem(arena)
-        heaps = []
-        for segment in arena.segments:
-            assert segment.end is not None
-            mprotect = None if arena.main else segment.end - segment.base + segment.spare
-            heaps.append(HeapTruth(segment.base, segment.first, segment.end, mprotect))
         truth = ArenaTruth(
             index=index,
             address=arena.address,
@@ -64,7 +59,7 @@ class Writer:
             attached_threads=arena.attached,
             contiguous=isinstance(arena, MainArena) and arena.contiguous,
             top=top,
-            heaps=heaps,
+            heaps=arena.segments,
             bins={index: list(chunks) for index, chunks in sorted(arena.bins.items())},
             fastbins={index: list(chunks) for index, chunks in sorted(arena.fastbins.items())},
         )
@@ -80,9 +75,8 @@ class Writer:
         """While contiguous, main counts foreign bytes in the brk heap too (sysmalloc: brk - old_end)."""
         total, contiguous, reached = 0, True, 0
         for number, segment in enumerate(arena.segments):
-            assert segment.end is not None
             contiguous = contiguous and segment.source == "brk"
-            total += segment.end - (reached if contiguous and number else segment.base)
+            total += segment.end - (reached if contiguous and number else segment.address)
             reached = segment.end
         return total
 
@@ -133,13 +127,18 @@ class Writer:
         for index in range(1, 128):
             chunks = arena.bins.get(index, [])
             self._ring([arena.address + bin_header(row.word, state["bins"], index), *(c.address for c in chunks)], 2, 3)
+            large = [chunk for chunk in chunks if chunk.size >= row.min_large]
+            for chunk in large:
+                self.space.put(chunk.address + 4 * row.word, 0)
+                self.space.put(chunk.address + 5 * row.word, 0)
             if index > 1 and chunks:
                 self._binmap(arena, index)
-            self._sizes_ring(chunks if index > 1 else [], index)
-            for chunk in chunks if index == 1 else []:
-                if chunk.size >= row.min_large:
-                    self.space.put(chunk.address + 4 * row.word, 0)
-                    self.space.put(chunk.address + 5 * row.word, 0)
+            if index > 1 and large:
+                # fd_nextsize and bk_nextsize join the first chunk of each size
+                firsts: dict[int, int] = {}
+                for chunk in large:
+                    firsts.setdefault(chunk.size, chunk.address)
+                self._ring([*firsts.values()], 4, 5)
         if arena.segments:
             # malloc clears a bit only when it comes across the empty bin
             self._binmap(arena, STALE_BIN)
@@ -150,18 +149,6 @@ class Writer:
     def _binmap(self, arena: ArenaBuilder, index: int) -> None:
         address = arena.address + self.row.state["binmap"] + index // 32 * 4
         self.space.put(address, self.space.get(address, 4) | 1 << index % 32, 4)
-
-    def _sizes_ring(self, chunks: Sequence[Chunk], index: int) -> None:
-        """fd_nextsize and bk_nextsize join the first chunk of each size, in large bins only."""
-        if not chunks or chunks[0].size < self.row.min_large:
-            return
-        firsts: list[Chunk] = []
-        for chunk in chunks:
-            self.space.put(chunk.address + 4 * self.row.word, 0)
-            self.space.put(chunk.address + 5 * self.row.word, 0)
-            if not firsts or firsts[-1].size != chunk.size:
-                firsts.append(chunk)
-        self._ring([chunk.address for chunk in firsts], 4, 5)
 
     def _singly(self, nodes: Sequence[int], offset: int) -> None:
         for node, following in zip(nodes, [*nodes[1:], 0]):
@@ -195,14 +182,17 @@ class Writer:
     def _heap_infos(self, arena: ArenaBuilder) -> None:
         fields, before = self.row.heap_info, 0
         for segment in arena.segments:
-            assert segment.end is not None
-            size = segment.end - segment.base
-            values = {"ar_ptr": arena.address, "prev": before, "size": size, "mprotect_size": size + segment.spare}
-            values["pagesize"] = self.image.grain
+            values = {
+                "ar_ptr": arena.address,
+                "prev": before,
+                "size": segment.size,
+                "mprotect_size": segment.mprotect_size,
+                "pagesize": self.image.grain,
+            }
             for name, value in values.items():
                 if name in fields:
-                    self.space.put(segment.base + fields[name], value)
-            before = segment.base
+                    self.space.put(segment.address + fields[name], value)
+            before = segment.address
 
     def _free_list(self, idle: Sequence[ArenaTruth]) -> None:
         addresses = [truth.address for truth in idle if truth.index > 0]
@@ -221,7 +211,7 @@ class Writer:
 
     def _thread(self, thread: ThreadBuilder) -> ThreadTruth:
         row, tp = self.row, thread.thread_pointer
-        arena = thread.attached_to.address if thread.attached_to else None
+        arena = thread.arena.address if thread.arena else None
         tcache = row.user(thread.tcache.address) if thread.tcache else None
         self.space.put(tp + row.tls_arena, arena or 0)
         if row.has_tcache:

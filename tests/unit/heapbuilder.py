@@ -22,25 +22,11 @@ from heap_chunks import ArenaBuilder
 from heap_damage import Damage
 from heap_places import Places
 from heap_threads import ThreadBuilder
-from heap_truth import ArenaTruth, Chunk, HeapTruth, MmappedTruth, ThreadTruth, Truth
+from heap_truth import MmappedTruth, Truth
 from heap_writer import Writer
 from marks import in_full
 
 from arenascope.sources.target import ThreadInfo
-
-__all__ = [
-    "EACH_ROW",
-    "ROWS",
-    "ArenaTruth",
-    "Chunk",
-    "FakeTarget",
-    "HeapImage",
-    "HeapTruth",
-    "MmappedTruth",
-    "Row",
-    "ThreadTruth",
-    "Truth",
-]
 
 EACH_ROW = [*ROWS[::3], *in_full(*ROWS[1::3], *ROWS[2::3])]
 """The parameter `row` of tests that build a heap of each row: `make test` has a third of them."""
@@ -70,9 +56,7 @@ class HeapImage(Places):
         self.rng = random.Random(seed)
         self.space = Space(self.row.word, self.row.byte_order)
         self.mp = self.default_mp()
-        unknown = sorted(set(mp) - set(self.row.par))
-        if unknown:
-            raise ValueError(f"mp_ of {self.row} has no {', '.join(unknown)}")
+        assert set(mp) <= set(self.row.par), f"mp_ of {self.row} does not have all of {', '.join(mp)}"
         self.mp.update(mp)
         hugepage = mp.get("hp_pagesize", 0)
         self.grain = hugepage or self.row.page_size
@@ -101,21 +85,16 @@ class HeapImage(Places):
         self.thread_arenas.append(arena)
         return arena
 
-    def thread(self, number: int, arena: Union[ArenaBuilder, str] = "new") -> ThreadBuilder:
-        """Thread 0 is the main thread; another is made when first named, with an arena of its own, or with `arena`.
-
-        arena="none": it has not called malloc yet.
-        """
+    def thread(self, number: int, arena: Union[ArenaBuilder, str, None] = "new") -> ThreadBuilder:
+        """Thread 0 is the main thread; another is made when first named, with an arena of its own, or with `arena`:
+        where that is None it has not called malloc yet."""
         if number not in self.threads:
             self.still_building()
-            chosen: Optional[ArenaBuilder] = None
-            if isinstance(arena, ArenaBuilder):
-                chosen = arena
-            elif arena == "new":
-                chosen = self.arena()
-            if chosen is not None:
-                chosen.attached += 1
-            self.threads[number] = ThreadBuilder(self, number, chosen)
+            if arena == "new":
+                arena = self.arena()
+            if arena is not None:
+                arena.attached += 1
+            self.threads[number] = ThreadBuilder(self, number, arena)
         return self.threads[number]
 
     def mmapped(
@@ -154,8 +133,7 @@ class HeapImage(Places):
         self.mremaps += 1
 
     def still_building(self) -> None:
-        if self._truth is not None:
-            raise RuntimeError("this image is finished: lay chunks before asking for its truth or a target")
+        assert self._truth is None, "this image is finished: lay chunks before asking for its truth or a target"
 
     # looking
 
@@ -167,7 +145,6 @@ class HeapImage(Places):
     def truth(self) -> Truth:
         """What was laid; damage done afterwards does not change it."""
         self.finish()
-        assert self._truth is not None
         return self._truth
 
     @property
@@ -189,7 +166,6 @@ class HeapImage(Places):
         self,
         symbols: Union[bool, str] = True,
         structs: bool = False,
-        thread_pointers: bool = True,
         regions: bool = True,
         rodata: bool = True,
     ) -> FakeTarget:
@@ -198,14 +174,12 @@ class HeapImage(Places):
         It reads the image as it stands: a later poke shows. Regions are those of this moment.
         """
         self.finish()
-        names = self.symbols(symbols)
-        pointers = {thread.tid: thread.thread_pointer for thread in self.threads.values()}
         infos = [
             ThreadInfo(
                 tid=thread.tid,
                 name=f"worker-{thread.number}" if thread.number else "app",
                 stack_pointer=thread.stack_pointer,
-                thread_pointer=thread.thread_pointer if thread_pointers else None,
+                thread_pointer=thread.thread_pointer,
             )
             for thread in self.threads.values()
         ]
@@ -213,10 +187,9 @@ class HeapImage(Places):
             row=self.row,
             space=self.space,
             mappings=self.regions(rodata),
-            symbols=names,
+            symbols=self.symbols(symbols),
             structs=debug_structs(self.row) if structs else {},
             thread_infos=sorted(infos, key=lambda info: info.tid),
             thread_locals=self.thread_locals() if symbols is True else {},
-            thread_pointers=pointers,
             regions_known=regions,
         )

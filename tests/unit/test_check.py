@@ -118,7 +118,7 @@ def twice_in_fastbin(image: HeapImage) -> Optional[tuple[str, int]]:
     index = next((index for index, chunks in arena.fastbins.items() if len(chunks) > 1), None)
     if index is None:
         return None
-    image.corrupt.cycle_fast(arena, index)
+    image.corrupt.link(arena.fastbins[index], "cycle", "fast")
     return "double-free", arena.fastbins[index][0].address
 
 
@@ -127,7 +127,7 @@ def twice_in_cache(image: HeapImage) -> Optional[tuple[str, int]]:
         return None
     thread = image.thread(2)
     index = next(index for index, chunks in thread.bins.items() if len(chunks) == 3)
-    image.corrupt.cycle_tcache(thread, index)
+    image.corrupt.link(thread.bins[index], "cycle", "cache")
     return "double-free", thread.bins[index][0].address
 
 
@@ -145,8 +145,8 @@ def cache_link(image: HeapImage) -> Optional[tuple[str, int]]:
         return None
     thread = image.thread(2)
     index = next(index for index, chunks in thread.bins.items() if len(chunks) == 3)
-    image.corrupt.misalign_tcache(thread, index)
-    return "tcache-link", thread.bins[index][0].address
+    image.corrupt.link(thread.bins[index], "misalign", "cache")
+    return "tcache-link", thread.bins[index][-1].address
 
 
 def owner(image: HeapImage) -> tuple[str, int]:

@@ -12,7 +12,8 @@ from fake_target import FakeTarget
 from heap_chunks import ArenaBuilder
 from heap_mixtures import everything
 from heap_pictures import tally, used_bytes
-from heapbuilder import ArenaTruth, HeapImage
+from heap_truth import ArenaTruth
+from heapbuilder import HeapImage
 
 from arenascope.base.errors import ArenascopeError
 from arenascope.commands.framework.find_command import COMMAND_NAMES
@@ -88,8 +89,11 @@ def flags_of_a_free_chunk(flags: int) -> Wound:
 def list_of(how: str, index: int, place: str = "last") -> Wound:
     def wound(image: HeapImage) -> Hurt:
         arena = victim(image)
-        getattr(image.corrupt, how)(arena, index)
         chunks = arena.bins[index]
+        if how in ("break_bk", "dangle_bin"):
+            getattr(image.corrupt, how)(arena, index)
+        else:
+            image.corrupt.link(chunks, how)
         named = {
             "first": chunks[0].address,
             "last": chunks[-1].address,
@@ -142,7 +146,7 @@ def fast(how: str) -> Wound:
             return None
         arena = victim(image)
         index = max(arena.fastbins, key=lambda index: len(arena.fastbins[index]))
-        getattr(image.corrupt, f"{how}_fast")(arena, index)
+        image.corrupt.link(arena.fastbins[index], how, "fast")
         return Hurt({2}, {"dangle": image.nowhere, "misalign": arena.fastbins[index][0].address + 4}.get(how))
 
     return wound
@@ -161,7 +165,7 @@ def cache(how: str) -> Wound:
         if not image.row.has_tcache:
             return None
         thread, index = image.thread(1), cached_bin(image)
-        getattr(image.corrupt, f"{how}_tcache")(thread, index)
+        image.corrupt.link(thread.bins[index], how, "cache")
         first = image.row.user(thread.bins[index][0].address)
         return Hurt(caches=True, address={"dangle": image.nowhere, "misalign": first + 4, "cycle": first}[how])
 
@@ -207,9 +211,9 @@ LISTS: dict[str, Wound] = {
     },
     "size of another bin": another_bins_size,
     **{f"flags {flags} on a free chunk": flags_of_a_free_chunk(flags) for flags in (0, 3, 5, 7)},
-    "bin loops": list_of("loop_bin", 1, "first"),
-    "fd leads nowhere": list_of("dangle_fd", 1, "nowhere"),
-    "fd is no chunk's": list_of("misalign_fd", 1, "odd"),
+    "bin loops": list_of("cycle", 1, "first"),
+    "fd leads nowhere": list_of("dangle", 1, "nowhere"),
+    "fd is no chunk's": list_of("misalign", 1, "odd"),
     "bk is wrong": list_of("break_bk", 1),
     "bin's header leads nowhere": list_of("dangle_bin", 1, "nowhere"),
     **{f"half linked: {which}": half_linked(which) for which in HALF},

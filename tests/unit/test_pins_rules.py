@@ -81,13 +81,13 @@ def test_coming_back_to_a_full_heap(below: int, fast: int, size: int, pad: int, 
     image = HeapImage("2.36-64", trim_threshold=1 << 30, top_pad=free - 0x1000 + pad)
     arena = image.thread(1).arena
     row, segment = image.row, arena.segments[-1]
-    arena.used(image.heap_max - (segment.cursor - segment.base) - free - row.minsize)
+    arena.used(image.heap_max - (segment.cursor - segment.address) - free - row.minsize)
     arena.free(below)
     if fast:
         arena.fast(fast)
     arena.used(size)
     arena.new_heap(left=row.minsize)
-    heap = arena.segments[-1].floor - arena.segments[-1].base
+    heap = arena.segments[-1].floor - arena.segments[-1].address
     pins = [(pin["by"], pin["releases_bytes"]) for pin in pins_of(image) if pin["bytes"] == size]
     assert [pin for pin in pins if pin[0] == "free"] == ([("free", heap)] if goes else [])
 

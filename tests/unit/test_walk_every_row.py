@@ -9,7 +9,8 @@ import pytest
 from fake_door import run_json, run_text
 from heap_mixtures import everything, random_image
 from heap_pictures import laid, seen, tally, used_bytes
-from heapbuilder import EACH_ROW, ArenaTruth, HeapImage, Row
+from heap_truth import ArenaTruth
+from heapbuilder import EACH_ROW, HeapImage, Row
 from schemas import problem_ids
 
 from arenascope.commands.framework.find_command import COMMAND_NAMES
