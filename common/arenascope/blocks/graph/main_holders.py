@@ -20,7 +20,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 from ...engine import OwnedSums, Ownership, places_of
 from .blocks import ALIGNED, EDGE_SHIFT, INSIDE, LOW, NOBODY, STALE
 from .borrowed_pointers import claims_of, in_better_order
-from .edges import Further, Graph, build, lasting, with_more
+from .edges import Graph, build, lasting, with_more
 from .leads import RANKS, Lead, Leads, MainHolders, Owner, by_members, leads_of, stale_leads
 from .pointers_to import ImageSearch
 from .unreached import pointers_again
@@ -269,6 +269,4 @@ def _worth_it(search: ImageSearch, suspects: Sequence[int]) -> bool:
 def _with_encoded(search: ImageSearch, graph: Graph, suspects: Sequence[int]) -> Graph:
     found = pointers_again(search, suspects)
     seeds = [each.seed for each in found if each.seed is not None]
-    return with_more(
-        graph, seeds, [Further(each.source, each.suspect << EDGE_SHIFT) for each in found if each.seed is None]
-    )
+    return with_more(graph, seeds, [(each.source, each.suspect << EDGE_SHIFT) for each in found if each.seed is None])

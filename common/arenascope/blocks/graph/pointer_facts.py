@@ -115,7 +115,7 @@ def stale_rows(search: ImageSearch) -> list[StaleRow]:
     for word in [*_words(search, graph, bytes(met))]:
         if not met[word.block]:
             words.append(word)
-            hanging.append(graph.mark([word.block], met, 1))
+            hanging.append(graph.table.mark([word.block], met, 1))
     told = RefDetails(search, [each.ref for each in words], None)
     rows: dict[tuple[Optional[str], str], StaleRow] = {}
     for word, below in zip(words, hanging):

@@ -13,7 +13,7 @@ from ...engine import Buffer, Join, chosen, places_of
 from ...session.resident import pages_of
 from ...sources.target import Span, joined
 from .blocks import NOBODY, OwnerPages
-from .edges import build, lumps
+from .edges import build
 from .main_holders import JOINTLY, UNREACHED, Owners, find_owners
 from .pointers_to import ImageSearch
 
@@ -76,7 +76,7 @@ def above_all(search: ImageSearch) -> array[int]:
     nobodys = {each.number for each in owners.holdings if each.owner.kind == UNREACHED}
     if nobodys:
         unreached = places_of(nobodys.pop(), owners.whose)
-        for head, others in lumps(build(search), unreached).hanging():
+        for head, others in build(search).table.lumps(unreached).hanging():
             for each in others:
                 above[each] = head
     return above
