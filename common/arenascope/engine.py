@@ -1064,27 +1064,27 @@ class EdgeTable(_Owned):
         tree = self.dominators(offsets, held, meter)
         tables = [call.table(each) for each in (*tree, offsets, held, sizes, whose, ties)]
         self._follow("graph_ownership", *tables, CONTROL, given.argument)
-        steps, others = given.view("B", 24, at=4), given.view("I", at=5)
-        rows = [
-            OwnedSums(
-                numbers[0],
-                numbers[1],
-                numbers[2],
-                numbers[3],
-                numbers[4],
-                steps=[*struct.iter_unpack("=3Q", steps[24 * numbers[5] : 24 * (numbers[5] + numbers[6])])],
-                others=others[numbers[7] : numbers[7] + numbers[8]].tolist(),
-                whole=bool(numbers[9]),
-                as_good=numbers[10],
+        steps, others = [*map(HeldStep._make, given.rows("3Q", at=4))], given.view("I", at=5)
+        rows = list[OwnedSums]()
+        for *sums, step, step_count, other, other_count, whole, as_good in given.rows("11Q", at=3):
+            way = steps[step : step + step_count]
+            rows.append(
+                OwnedSums._make((*sums, way, others[other : other + other_count].tolist(), bool(whole), as_good))
             )
-            for numbers in given.rows("11Q", at=3)
-        ]
-        joints, joint_owners = given.view("B", 24, at=6), given.view("I", at=7)
+        joint_owners = given.view("I", at=7)
         jointly = [
-            (joint_owners[first : first + count].tolist(), size)
-            for size, first, count in struct.iter_unpack("=3Q", joints)
+            (joint_owners[first : first + count].tolist(), size) for size, first, count in given.rows("3Q", at=6)
         ]
         return Ownership(given.view("i"), given.view("i", at=1), given.view("B", at=2), rows, jointly)
+
+
+class HeldStep(NamedTuple):
+    """A block on the way from an owner to where what it holds spreads."""
+
+    block: int
+    blocks: int
+    """How many blocks it holds, itself among them."""
+    bytes: int
 
 
 class OwnedSums(NamedTuple):
@@ -1097,8 +1097,7 @@ class OwnedSums(NamedTuple):
     alone_bytes: int
     tied_bytes: int
     """Bytes that another owner leads to in as few steps."""
-    steps: Sequence[tuple[int, int, int]]
-    """(block, blocks, bytes) of each block on the way to where what it holds spreads."""
+    steps: Sequence[HeldStep]
     others: Sequence[int]
     """Other owners of what it does not hold alone, those that lead to most of it first."""
     whole: bool
@@ -1130,16 +1129,23 @@ class TypesQuestion:
         self.numbers = array("q")
         self.text = bytearray()
 
-    def number(self, number: int) -> None:
-        """Adds a number, or an address of 64 bits."""
-        self.numbers.append(number - (1 << 64) if number >= 1 << 63 else number)
+    def put(self, *numbers: Optional[int]) -> None:
+        """Adds numbers, or addresses of 64 bits; None stands for none."""
+        for each in numbers:
+            number = NOTHING if each is None else each
+            self.numbers.append(number - (1 << 64) if number >= 1 << 63 else number)
 
-    def string(self, text: bytes) -> None:
-        self.number(len(text))
-        self.text += text
+    def put_list(self, numbers: Sequence[int]) -> None:
+        """Adds numbers, and in front of them how many there are."""
+        self.put(len(numbers), *numbers)
+
+    def string(self, text: Union[str, bytes]) -> None:
+        data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+        self.put(len(data))
+        self.text += data
 
     def strings(self, texts: Sequence[bytes]) -> None:
-        self.number(len(texts))
+        self.put(len(texts))
         for each in texts:
             self.string(each)
 

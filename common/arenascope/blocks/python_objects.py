@@ -200,23 +200,17 @@ def _of_interpreters(
         return PythonObjects(problem=Statement("python-not-known", names={"version": f"3.{minor}" if minor else "?"}))
     interpreters = _interpreters(ground, minor or 0, release, exported.get(RUNTIME, 0))
     question = TypesQuestion()
-    numbers = (exported[TYPE], *release[:3], *release.function, *release.code_names, *release[5:10])
-    for number in numbers:
-        question.number(number)
+    question.put(exported[TYPE], *release[:3], *release.function, *release.code_names, *release[5:10])
     _add_constants(question, ground)
-    question.number(len(interpreters))
+    question.put(len(interpreters))
     for each in interpreters:
-        question.number(each.address)
-        question.number(each.address + INTERPRETER)
+        question.put(each.address, each.address + INTERPRETER)
     frames = [frame for each in interpreters for frame in _frames(ground, each, release)]
-    question.number(len(frames))
+    question.put(len(frames))
     for frame in frames:
-        question.number(frame.code)
-        question.number(frame.variables)
-        question.string(frame.thread.encode())
-    question.number(len(addresses))
-    for address in addresses:
-        question.number(address)
+        question.put(frame.code, frame.variables)
+        question.string(frame.thread)
+    question.put_list(addresses)
     steps = search.bytes // A_STEP
     with search.session.meter("following Python's objects", steps) as meter:
         answer = python_objects(search.engine, question, steps, meter)
@@ -299,9 +293,9 @@ def _add_constants(question: TypesQuestion, ground: LoadedModules) -> None:
                 if data is not None:
                     found.append((region, data))
                     left -= size
-    question.number(len(found))
+    question.put(len(found))
     for region, data in sorted(found, key=lambda each: each[0].start):
-        question.number(region.start)
+        question.put(region.start)
         question.string(data)
 
 

@@ -55,8 +55,7 @@ class MemberReading(NamedTuple):
     """How many bits; bytes of a view's letter."""
 
     def put(self, question: TypesQuestion) -> None:
-        for number in (self.form, self.offset, self.size, int(self.splits), self.first, self.second):
-            question.number(number)
+        question.put(*self)
 
 
 class TypeMembers:
@@ -207,12 +206,8 @@ class ObjectsWithin(NamedTuple):
 
     def put(self, question: TypesQuestion, name: int, is_text: bool = False) -> None:
         """`name`: of the blocks, by number."""
-        question.number(name)
-        question.number(int(is_text))
-        question.number(self.element)
-        question.number(len(self.offsets))
-        for each in self.offsets:
-            question.number(self.front + each)
+        question.put(name, is_text, self.element)
+        question.put_list([self.front + each for each in self.offsets])
 
 
 def places_within(

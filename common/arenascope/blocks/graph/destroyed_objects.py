@@ -7,7 +7,7 @@ words of the object.
 from __future__ import annotations
 
 from array import array
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 from ...base.class_names import ControlBlock, control_block
 from ...engine import places_of
@@ -30,17 +30,9 @@ RUST = {"alloc::rc::RcBox": "value", "alloc::rc::RcInner": "value", "alloc::sync
 """What Rc and Arc point to, and the member that is the object."""
 
 
-class DestroyedObjects(NamedTuple):
-    """Blocks whose object is destroyed."""
-
-    blocks: Sequence[int]
-    """By their numbers."""
-    front: int
-    """So many bytes of each are the counts."""
-
-
-def destroyed_objects(search: ImageSearch, named: Optional[NamedBlocks]) -> Iterator[DestroyedObjects]:
-    """Of all live blocks. `named`: what they are by debug information, where that is known."""
+def destroyed_objects(search: ImageSearch, named: Optional[NamedBlocks]) -> Iterator[tuple[Sequence[int], int]]:
+    """(numbers of blocks whose object is destroyed, how many bytes of each are the counts). `named`: what blocks are by
+    debug information, where that is known."""
     ranges = search.roots.ranges
     # the counts say the same while a destructor runs, but then its thread has a pointer to the block
     being_destroyed = {
@@ -53,7 +45,7 @@ def destroyed_objects(search: ImageSearch, named: Optional[NamedBlocks]) -> Iter
     if named is not None:
         found += _of_rust(blocks, named, ground.memory.pointer_size)
     for numbers, front in found:
-        yield DestroyedObjects([each for each in numbers if each not in being_destroyed], front)
+        yield [each for each in numbers if each not in being_destroyed], front
 
 
 def _of_cplusplus(

@@ -356,13 +356,13 @@ class HolderNode(NamedTuple):
     """An owner's; "shared" for what an owner does not hold alone; "type" or "smaller"."""
     above: int
     """Which node; NOBODY for an owner. It comes before."""
-    blocks: int
-    bytes: int
-    held_blocks: int
-    held_bytes: int
-    resident: Optional[int]
+    blocks: int = 0
+    bytes: int = 0
+    held_blocks: int = 0
+    held_bytes: int = 0
+    resident: Optional[int] = 0
     """What of that is in memory."""
-    returns: Optional[int]
+    returns: Optional[int] = 0
     """Pages on which nothing else is; 0 for what is shared, which stays when its main holder is cleared."""
 
 
@@ -506,19 +506,7 @@ def _pruned(nodes: Sequence[HolderNode]) -> list[HolderNode]:
             if above not in rest:
                 rest[above] = len(kept)
                 small.add(len(kept))
-                kept.append(
-                    HolderNode(
-                        SMALLER,
-                        "smaller",
-                        above,
-                        blocks=0,
-                        bytes=0,
-                        held_blocks=0,
-                        held_bytes=0,
-                        resident=0,
-                        returns=0,
-                    )
-                )
+                kept.append(HolderNode(SMALLER, "smaller", above))
             places.append(rest[above])
             kept[rest[above]] = _joined(kept[rest[above]], each)
     return kept

@@ -78,7 +78,6 @@ class Names:
         self._frames: dict[int, list[UnwoundFrame]] = {}
         self.main_thread = session.target.pid
         self._threads = {each.tid: each.name for each in session.target_threads}
-        self._tls: Optional[list[_Variables]] = None
         self._tables = UnwindTables(self._memory, session.regions)
 
     def of(self, root: Root, address: int) -> Optional[str]:
@@ -140,13 +139,11 @@ class Names:
                 return place_of(module.names[index], past)
         return None
 
-    @property
+    @cached_property
     def _variables(self) -> list[_Variables]:
         """By the number of the module: ld.so counts those with such variables as it loads them."""
-        if self._tls is None:
-            order = self._modules.in_order or self._modules.all
-            self._tls = [each for each in map(self._variables_of, order) if each.size]
-        return self._tls
+        order = self._modules.in_order or self._modules.all
+        return [each for each in map(self._variables_of, order) if each.size]
 
     def _variables_of(self, module: Module) -> _Variables:
         nothing = _Variables(0, (), (), ())
@@ -226,13 +223,10 @@ class ImageSearch:
         self.held: Optional[BlockHolders] = None
         self.owners: Optional[Owners] = None
         self.owned: Optional[HeldPages] = None
-        self._names: Optional[Names] = None
 
-    @property
+    @cached_property
     def names(self) -> Names:
-        if self._names is None:
-            self._names = Names(self.session, self.roots.dtvs)
-        return self._names
+        return Names(self.session, self.roots.dtvs)
 
     @cached_property
     def heap_spans(self) -> Sequence[Span]:

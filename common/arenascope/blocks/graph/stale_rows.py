@@ -23,7 +23,6 @@ from .destroyed_objects import destroyed_objects
 from .pointers_to import ImageSearch, Seed, root_pointers
 from .roots import Root
 from .stale_words import MAY_HOLD, NEVER_HOLDS, NO_BLOCK, UNUSED, PointerWords, StaleWords
-from .stale_words import PointerWords as Words
 
 MOST_BYTES = 1 << 19
 """Of one object. What is larger has no row: all of its words count."""
@@ -87,7 +86,7 @@ class _Types:
     def size(self, type: int) -> int:
         return self._contents.types.facts(type).size
 
-    def words(self, name: BlockName, objects: _Objects, exact: bool) -> Optional[Words]:
+    def words(self, name: BlockName, objects: _Objects, exact: bool) -> Optional[PointerWords]:
         """`exact`: what lies behind the object, or the last element in use, is known to be unused. None: all words
         may hold pointers."""
         if name.type is None:
@@ -102,7 +101,7 @@ class _Types:
         sure = UNUSED if exact and is_array else MAY_HOLD
         if is_array and not name.words and name.text.endswith(" body"):
             # a string's letters, and its room
-            return Words(TEXT, word, (), beyond=TEXT, beyond_sure=sure)
+            return PointerWords(TEXT, word, (), beyond=TEXT, beyond_sure=sure)
         parts = self._parts(name.type)
         if parts is None:
             return None
@@ -110,9 +109,9 @@ class _Types:
         dead = [] if is_array and _is_raw(facts) else [each for each in parts if self._holds_no_pointer(each, samples)]
         if is_array and dead == parts and sum(each.size for each in parts) == facts.size:
             # numbers or letters alone: so is the room for more of them
-            return Words(NO_POINTER, word, (), beyond=beyond or NO_POINTER, beyond_sure=sure)
+            return PointerWords(NO_POINTER, word, (), beyond=beyond or NO_POINTER, beyond_sure=sure)
         if is_array and (facts.size % word or _is_raw(facts)):
-            return Words(NO_POINTER, word, (0,), beyond=beyond, beyond_sure=sure) if exact else None
+            return PointerWords(NO_POINTER, word, (0,), beyond=beyond, beyond_sure=sure) if exact else None
         excluded: set[int] = set()
         for each in dead:
             excluded.update(self._touched(each))
@@ -123,7 +122,7 @@ class _Types:
             return None
         offsets = [at for at in range(0, facts.size, word) if at not in excluded]
         size = -(-facts.size // word) * word
-        return Words(NO_POINTER, size, offsets, begins=begins, beyond=beyond, beyond_sure=sure)
+        return PointerWords(NO_POINTER, size, offsets, begins=begins, beyond=beyond, beyond_sure=sure)
 
     def _touched(self, part: _Part) -> range:
         """The words that it has bytes of."""
@@ -333,22 +332,14 @@ def _of_words(start: int, first: int, behind: int) -> Span:
     return Span(start + first * 8, start + behind * 8)
 
 
-class Buffer(NamedTuple):
-    """A stream's."""
-
-    start: int
-    end: int
-    is_users: bool
-    """The program gave it (setvbuf)."""
-
-
-def buffers(memory: Memory, head: int) -> Iterator[Buffer]:
-    """Of each stream in a list. `head`: where the first one's address lies."""
+def buffers(memory: Memory, head: int) -> Iterator[tuple[int, int, bool]]:
+    """(start, end, whether the program gave it by setvbuf) of the buffer of each stream in a list. `head`: where the
+    first one's address lies."""
     for stream in streams(memory, head):
         words = memory.words(stream, STREAM_WORDS + 1)
         start, end = words[STREAM_WORDS - 1 :]
         if start < end:
-            yield Buffer(start, end, bool(_flags(memory, words[0]) & USERS))
+            yield start, end, bool(_flags(memory, words[0]) & USERS)
 
 
 def streams(memory: Memory, head: int) -> Iterator[int]:
@@ -371,14 +362,6 @@ def _popped(search: ImageSearch, table: StaleWords) -> None:
         table.exclude(each.start, each.end, "popped-stack")
 
 
-class StalePointer(NamedTuple):
-    """A variable's pointer to a block."""
-
-    address: int
-    value: int
-    block: int
-
-
 def _in_variables(search: ImageSearch, table: StaleWords) -> None:
     """Blocks of which a variable tells how much is used."""
     ground, ends, machine = ground_of(search.session), search.session.bss_ends, search.session.target.machine
@@ -397,29 +380,26 @@ def _in_variables(search: ImageSearch, table: StaleWords) -> None:
         if is_loaders:
             unused.update(unused_entries(memory, machine, search.blocks, value))
         else:
-            _container(search, table, StalePointer(seed.address, value, seed.edge >> EDGE_SHIFT))
+            _container(search, table, seed.address, value, seed.edge >> EDGE_SHIFT)
     for span in unused:
         table.exclude(*span, "loader-table")
 
 
-def _container(search: ImageSearch, table: StaleWords, pointer: StalePointer) -> None:
-    """std::vector: where it is, where its elements end, where its room ends. libstdc++'s std::string: where it is, how
+def _container(search: ImageSearch, table: StaleWords, address: int, value: int, number: int) -> None:
+    """What the words of a variable at this address tell of the block to which its first one, the value, leads.
+    std::vector: where it is, where its elements end, where its room ends. libstdc++'s std::string: where it is, how
     long, how much room. Such a variable has these words alone: what is longer may be something else."""
     memory, blocks = search.session.memory, search.blocks
-    start, size = blocks.starts[pointer.block], blocks.ends[pointer.block] - blocks.starts[pointer.block]
-    if pointer.value != start:
+    start, size = blocks.starts[number], blocks.ends[number] - blocks.starts[number]
+    if value != start:
         return
-    _, second, third = memory.try_words(pointer.address, VECTOR_WORDS) or (0, 0, 0)
+    _, second, third = memory.try_words(address, VECTOR_WORDS) or (0, 0, 0)
     is_vector = start <= second <= third and fits(third - start, size)
     is_string = third > LOCAL and second <= third and fits(third + 1, size)
-    if is_vector and _is_variable(search, pointer.address, VECTOR_WORDS):
+    if is_vector and _is_variable(search, address, VECTOR_WORDS):
         used = PointerWords("beyond-end", memory.pointer_size, [0], beyond="beyond-end")
         table.declare([start], used, second - start)
-    elif (
-        is_string
-        and memory.try_read(start + second, 1) == b"\0"
-        and _is_variable(search, pointer.address, STRING_WORDS)
-    ):
+    elif is_string and memory.try_read(start + second, 1) == b"\0" and _is_variable(search, address, STRING_WORDS):
         table.declare([start], PointerWords("text", memory.pointer_size, []))
 
 
@@ -573,7 +553,7 @@ def _declared(search: ImageSearch, table: StaleWords) -> None:
 def _destroyed(search: ImageSearch, table: StaleWords) -> None:
     """What is left of objects whose owners are gone, while weak pointers keep their memory."""
     word, starts = search.session.memory.pointer_size, search.blocks.starts
-    counts = Words("destroyed", word, (0,), beyond="destroyed", beyond_sure=NEVER_HOLDS)
+    counts = PointerWords("destroyed", word, (0,), beyond="destroyed", beyond_sure=NEVER_HOLDS)
     for numbers, front in destroyed_objects(search, declared_in(search)):
         table.declare(array("Q", (starts[each] for each in numbers)), counts, front)
 
