@@ -108,6 +108,8 @@ REGISTER_NOTES = (
     ("LINUX", NT_S390_HIGH_GPRS),
 )
 """Register sets besides the general ones; each machine has some of them."""
+TLS_NOTES = (("LINUX", NT_ARM_TLS), ("LINUX", NT_386_TLS))
+"""Those of them that have the thread pointer of machines where it is no general register."""
 # <linux/auxvec.h>
 AT_NULL, AT_PHDR, AT_PHNUM, AT_PAGESZ, AT_BASE, AT_ENTRY = 0, 3, 5, 6, 7, 9
 AT_PLATFORM, AT_SECURE, AT_RANDOM, AT_EXECFN, AT_SYSINFO_EHDR = 15, 23, 25, 31, 33
