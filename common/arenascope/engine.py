@@ -1193,11 +1193,6 @@ class TypesAnswer:
         self._from += size or 0
         return None if size is None else bytes(self._text[start : self._from])
 
-    def numbers(self) -> list[int]:
-        rest = self._numbers[self._at :]
-        self._at += len(rest)
-        return rest
-
 
 class EngineTypes(_Owned):
     """Types and variables of a program, from the debug information in files of its modules."""

@@ -25,7 +25,6 @@ HOW = "debug information"
 BY_WORDS = f"{HOW}, and what the blocks hold"
 BY_OTHERS = f"{HOW}, as others of the type hold the same"
 NONE = -1
-UNNUMBERED = (1 << 32) - 1
 NOBODY = -(1 << 31)
 """In place of a parent: the block's own vtable told what it is."""
 
@@ -143,22 +142,6 @@ class NamedBlocks:
     def is_certain(self, block: int) -> bool:
         name = self.name_of(block)
         return name is not None and self.level[block] <= RULE and name.form in ("object", "array")
-
-    def way(self, block: int) -> list[str]:
-        """The steps to a block, from the variable on; of a block that nothing leads to, none."""
-        steps: list[str] = []
-        for _ in range(len(self.blocks)):
-            number = self.number[block]
-            step = self.steps[self.step[block]]
-            steps.append(step if number == UNNUMBERED else step.replace(ELEMENT, "[]").replace("[]", f"[{number}]", 1))
-            parent = self.parent[block]
-            if parent == NOBODY:
-                break
-            if parent < 0:
-                steps.append(self.starts[-1 - parent].label)
-                break
-            block = parent
-        return steps[::-1]
 
     def certain(self, most: int = RULE) -> Iterator[int]:
         """The blocks of which it is certain what they are, by claims that are no weaker than `most`."""

@@ -215,16 +215,6 @@ class Truncation(NamedTuple):
     """The address ranges whose bytes were written, or should have been, and are not in the file."""
 
 
-class LaidOut(NamedTuple):
-    """A core's PT_LOAD segments, in address order."""
-
-    segments: list[Segment]
-    ends: list[int]
-    """The end of each segment's bytes in this file: less than its memory if it was not dumped, or was cut."""
-    wrong: Sequence[Statement]
-    """The damage in its program headers."""
-
-
 class CoreImage(Source):
     """An ELF core. Only bytes that the file holds can be read: what was left out is unknown, never zero.
 
@@ -505,8 +495,12 @@ class CoreImage(Source):
         return save_core(self, path, self.residency(), self.mapping_use())
 
 
-def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> LaidOut:
-    """Lays out segments; `headers` is their number. If two claim the same address, the one that begins later has it."""
+def lay_out(
+    headers: Sequence[Segment], file_size: int, pointer_size: int
+) -> tuple[list[Segment], list[int], Sequence[Statement]]:
+    """Returns a core's PT_LOAD segments in address order, where the bytes of each end in a file of that size (less than
+    its memory if it was not dumped, or was cut), and the damage in its program headers. If two claim the same address,
+    the one that begins later has it."""
     top = 1 << 8 * pointer_size
     loads = sorted((each for each in headers if each.type == PT_LOAD), key=lambda each: each.address)
     segments = []
@@ -534,8 +528,4 @@ def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> La
     if shared:
         words = f"{HEADERS_DAMAGED}{shared:,} of its mappings claim others' bytes of the file: they are left out"
         wrong.append(Statement("core-bytes-claimed-twice", {"mappings": shared}, text=words))
-    return LaidOut(
-        segments,
-        [each.address + size for each, size in zip(segments, sizes)],
-        wrong,
-    )
+    return segments, [each.address + size for each, size in zip(segments, sizes)], wrong

@@ -194,12 +194,9 @@ class Section(NamedTuple):
 
     name: str
     type: int
-    flags: int
-    address: int
     offset: int
     size: int
     link: int
-    info: int
     entry_size: int
 
 
@@ -288,18 +285,8 @@ class Elf:
         raw = [self._section.unpack_from(data, at) for at in range(0, len(data), self._shentsize)]
         strings = self.read(raw[names][4], min(raw[names][5], LONGEST_NAMES)) if names < count else b""
         return [
-            Section(
-                string_at(strings, r[0], LONGEST_SECTION_NAME),
-                type=r[1],
-                flags=r[2],
-                address=r[3],
-                offset=r[4],
-                size=r[5],
-                link=r[6],
-                info=r[7],
-                entry_size=r[9],
-            )
-            for r in raw
+            Section(string_at(strings, name, LONGEST_SECTION_NAME), kind, offset, size, link, entry_size=entry_size)
+            for name, kind, _, _, offset, size, link, _, _, entry_size in raw
         ]
 
     def linked(self, section: Section) -> Section:

@@ -154,11 +154,7 @@ def _mappings(elf: Elf, path: str, page: int) -> Iterator[Region]:
             edge & -page
             for edge in (start, start + segment.file_size + page - 1, start + segment.memory_size + page - 1)
         )
-        mode = (
-            bool(segment.flags & PF_R),
-            bool(segment.flags & PF_W),
-            bool(segment.flags & PF_X),
-        )
+        mode = bool(segment.flags & PF_R), bool(segment.flags & PF_W), bool(segment.flags & PF_X)
         if segment.file_size:
             yield Region(first, file_end, *mode, path=path, offset=segment.offset & -page)
         if end > file_end:
