@@ -149,7 +149,7 @@ class Names:
         nothing = _Variables(0, (), (), ())
         try:
             elf = Elf(lambda address, size: self._modules.read(module, address, size), module.base, mapped=True)
-            segment = next((each for each in elf.segments if each.type == PT_TLS), None)
+            segment = elf.segment(PT_TLS)
             build_id = elf.build_id() if segment is not None else None
         except (ArenascopeError, struct.error):
             return nothing

@@ -266,6 +266,10 @@ class Elf:
             )
         return segments
 
+    def segment(self, kind: int) -> Optional[Segment]:
+        """Returns the first segment of a kind."""
+        return next((each for each in self.segments if each.type == kind), None)
+
     def _raw_section(self, index: int) -> tuple[int, ...]:
         return self._section.unpack(self.read(self._shoff + index * self._shentsize, self._section.size))
 
@@ -304,7 +308,7 @@ class Elf:
     @property
     def first_address(self) -> int:
         """The address that the file's first byte was linked for."""
-        first = next((s for s in self.segments if s.type == PT_LOAD), None)
+        first = self.segment(PT_LOAD)
         return first.address - first.offset if first else 0
 
     @cached_property
@@ -609,10 +613,7 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
     image does not hold the tables (a core that leaves out text) and TargetError if there is no module.
     """
     elf = Elf(read, base, mapped=True, name=f"what lies at {base:#x}")
-    dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
-    if dynamic is None:
-        return {}
-    tables = _DynamicTables(elf, dynamic_tags(elf, dynamic))
+    tables = _DynamicTables(elf, dynamic_tags(elf))
     symbols = {}
     for name in names:
         symbol = tables.find(name)
@@ -624,15 +625,17 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
 def dynamic_strings(read: Read, base: int) -> bytes:
     """Returns the names that the module loaded at `base` exports or imports; raises as above."""
     elf = Elf(read, base, mapped=True, name=f"what lies at {base:#x}")
-    dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
-    if dynamic is None:
+    if elf.segment(PT_DYNAMIC) is None:
         raise TargetError(f"what lies at {base:#x} is linked for itself")
-    tags = dynamic_tags(elf, dynamic)
+    tags = dynamic_tags(elf)
     return _DynamicTables(elf, tags).strings if {DT_STRTAB, DT_STRSZ} <= tags.keys() else b""
 
 
-def dynamic_tags(elf: Elf, dynamic: Segment) -> dict[int, int]:
-    """The entries of the dynamic section of a module in memory, by tag."""
+def dynamic_tags(elf: Elf) -> dict[int, int]:
+    """The entries of the dynamic section of a module in memory, by tag; none if it is linked for itself."""
+    dynamic = elf.segment(PT_DYNAMIC)
+    if dynamic is None:
+        return {}
     word = "I" if elf.pointer_size == 4 else "Q"
     size = min(dynamic.memory_size, LONGEST_DYNAMIC) // (2 * elf.pointer_size) * 2 * elf.pointer_size
     return dict(struct.iter_unpack(f"{elf.mark}2{word}", elf.read(elf.bias + dynamic.address, size)))
