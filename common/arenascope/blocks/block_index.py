@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import Counter
 from itertools import compress
 from operator import add
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
@@ -214,10 +213,6 @@ class Index:
         chosen = bytearray(map(kinds.__contains__, self.kinds))
         starts, ends = (array("Q", compress(each, chosen)) for each in (self.starts, self._blocks.ends))
         return starts, array("Q", map(self._usable_between, starts, ends))
-
-    def counts(self) -> Counter[int]:
-        """How many blocks each kind has."""
-        return Counter(self.kinds)
 
     def pointers(self, user: int, size: int) -> Iterator[tuple[int, int]]:
         """(offset, word) of the words there that may lead to blocks."""
