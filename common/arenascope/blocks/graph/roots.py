@@ -462,7 +462,8 @@ class Roots(NamedTuple):
 
 def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     threads = [each.thread for each in session.thread_words] if session.started else session.target_threads
-    dtvs = {thread.tid: dtv for thread in threads for dtv in _dtv(session, thread)}
+    vectors = {each.tid: read_dtv(session.memory, session.target.machine, each) for each in threads}
+    dtvs = {tid: dtv for tid, dtv in vectors.items() if dtv is not None}
     sets = session.target.register_sets()
     ground = ground_of(session)
     ended = cached_stacks(ground.constants, session.target.machine, session.located.libc)
@@ -522,12 +523,6 @@ def _may_use_epoll(modules: Modules) -> bool:
     return any(not modules.exported(each, [EPOLL]) for each in users)
 
 
-def _dtv(session: Session, thread: ThreadInfo) -> Iterator[Dtv]:
-    dtv = read_dtv(session.memory, session.target.machine, thread)
-    if dtv is not None:
-        yield dtv
-
-
 def _own_blocks(dtvs: dict[int, Dtv], blocks: LiveBlocks) -> Iterator[SpanMark]:
     for dtv in dtvs.values():
         for each in dtv.blocks:
@@ -539,7 +534,9 @@ def _own_blocks(dtvs: dict[int, Dtv], blocks: LiveBlocks) -> Iterator[SpanMark]:
 def _left_dtvs(session: Session, ended: Sequence[CachedStack]) -> Iterator[int]:
     """The next thread on such a stack frees the blocks of its TLS, and keeps the vector (get_cached_stack)."""
     for each in ended:
-        for dtv in _dtv(session, ThreadInfo(0, thread_pointer=each.thread_pointer)):
+        thread = ThreadInfo(0, thread_pointer=each.thread_pointer)
+        dtv = read_dtv(session.memory, session.target.machine, thread)
+        if dtv is not None:
             yield dtv.address
 
 

@@ -336,6 +336,11 @@ class CoreImage(Source):
         segment = self.segments[index]
         return segment if address < segment.address + segment.memory_size else None
 
+    def _held_at(self, address: int) -> Optional[int]:
+        """Returns the index of the segment whose bytes in the file have the address."""
+        index = bisect_right(self._starts, address) - 1
+        return index if index >= 0 and address < self._ends[index] else None
+
     def read(self, address: int, size: int) -> bytes:
         """Reads all of it, or raises MemoryReadError."""
         low, high, shift = self._last
@@ -346,8 +351,8 @@ class CoreImage(Source):
     def _read_elsewhere(self, address: int, size: int) -> bytes:
         parts, at, end = [], address, address + size
         while at < end:
-            index = bisect_right(self._starts, at) - 1
-            if index < 0 or at >= self._ends[index]:
+            index = self._held_at(at)
+            if index is None:
                 raise MemoryReadError(address, size)
             shift = self.segments[index].offset - self._starts[index]
             self._last = (self._starts[index], self._ends[index], shift)
@@ -360,8 +365,8 @@ class CoreImage(Source):
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block` up to the end of this segment."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0 or address >= self._ends[index]:
+        index = self._held_at(address)
+        if index is None:
             raise MemoryReadError(address, len(block))
         size = min(len(block), self._ends[index] - address)
         return self.held.fill(block[:size], address - self._starts[index] + self.segments[index].offset)
@@ -396,8 +401,8 @@ class CoreImage(Source):
         """Tells whether all of it can be read here."""
         at = region.start
         while at < region.end:
-            index = bisect_right(self._starts, at) - 1
-            if index < 0 or self._ends[index] <= at:
+            index = self._held_at(at)
+            if index is None:
                 return region._replace(present=False)
             at = self._ends[index]
         return region
