@@ -861,13 +861,17 @@ class Stopped(NamedTuple):
 
 
 class StaleRows(NamedTuple):
-    """Edges from words that hold no pointers, in order of these."""
+    """Edges from words that hold no pointers, in order of these: parallel arrays."""
 
-    addresses: Sequence[int]
-    sources: Sequence[int]
-    edges: Sequence[int]
-    whys: Sequence[int]
-    sure: Sequence[int]
+    addresses: Sequence[int] = ()
+    """Where each word lies."""
+    sources: Sequence[int] = ()
+    """The block that it lies in, or NOBODY."""
+    edges: Sequence[int] = ()
+    whys: Sequence[int] = ()
+    """What was said of it."""
+    sure: Sequence[int] = ()
+    """How sure that is."""
 
 
 CONTENTS = (

@@ -154,7 +154,7 @@ def _arenas(session: Session) -> Iterator[Span]:
     """Where these lie: anonymous memory of the program's own that is not malloc's."""
     taken = sorted(
         [
-            *((heap.address, heap.end) for each in session.heaps.values() for heap in each),
+            *session.heap_ranges,
             *((block.base, block.base + block.bytes) for block in session.mmapped),
         ]
     )
@@ -367,7 +367,7 @@ class HolderPass:
             array("Q", sorted(index.mapped)),
             array("Q", chain.from_iterable(self._fixed())),
             array("Q", chain.from_iterable(declared)),
-            sorted(Span(each.start, each.end) for each in code),
+            code,
             (index.low, index.high, skew, mask, program),
         )
 
@@ -375,13 +375,12 @@ class HolderPass:
         """(start, bytes, whether it is a stack) of variables of modules, and of what lies on stacks."""
         ends = self._session.bss_ends
         bss = {each.start: each._replace(end=ends[each.start]) for each in self._session.regions if each.start in ends}
-        # the break can go on where .bss ends
-        heaps = sorted((heap.address, heap.end) for each in self._session.heaps.values() for heap in each)
         for module in self._catalogue.ground.modules.all:
             last = module.regions[-1]
             for region in [*module.regions, *filter(None, [bss.get(last.end)])]:
                 if region.writable and region.present and not region.shared:
-                    for start, end in without(region, heaps):
+                    # the break can go on where .bss ends
+                    for start, end in without(region, self._session.heap_ranges):
                         yield start, min(end - start, GLOBALS), False
         threads = self._session.target_threads
         limit = min(STACK, STACKS // max(1, len(threads)))

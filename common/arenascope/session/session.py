@@ -247,6 +247,11 @@ class Session:
         }
 
     @cached_property
+    def heap_ranges(self) -> Sequence[Span]:
+        """Where all heaps lie, in order."""
+        return sorted(Span(heap.address, heap.end) for heaps in self.heaps.values() for heap in heaps)
+
+    @cached_property
     def reaches(self) -> Reaches:
         return reaches_of(self.headers, self.heaps)
 
@@ -420,7 +425,7 @@ class Session:
     def engine(self) -> Optional[EngineImage]:
         """Has the bytes of all heaps; None where there is no engine, or only a debugger can read them."""
         target, pieces = self.target, list[MemoryPiece]()
-        for start, end in joined(sorted((heap.address, heap.end) for heaps in self.heaps.values() for heap in heaps)):
+        for start, end in joined(self.heap_ranges):
             found = target.pieces(start, end)
             if found is None:
                 return None

@@ -112,10 +112,7 @@ def _is_within(spans: Sequence[Span], begins: Sequence[int], address: int) -> bo
 
 def _words(search: ImageSearch) -> list[int]:
     """The addresses of words of modules' variables that lead to blocks, in order."""
-    ranges = search.roots.ranges
-    words = (
-        each.address for each in root_pointers(search) if each.root < len(ranges) and ranges[each.root].kind == "global"
-    )
+    words = (each.address for each in root_pointers(search) if search.roots.of(each.root).kind == "global")
     return sorted(words)[:MOST_WORDS]
 
 
@@ -254,7 +251,7 @@ def _below(named: NamedBlocks, holder: int) -> dict[str, int]:
 def _pointed(session: Session, named: NamedBlocks, place: int) -> _Pointed:
     number = named.blocks.find(place)
     if number < 0:
-        if any(heap.address <= place < heap.end for heaps in session.heaps.values() for heap in heaps):
+        if any(start <= place < end for start, end in session.heap_ranges):
             return _Pointed(None, "freed")
         is_mapped = any(each.contains(place) for each in session.regions)
         return _Pointed(text_of(session.target.describe(place)), "elsewhere" if is_mapped else "nowhere")

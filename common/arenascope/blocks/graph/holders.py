@@ -28,6 +28,7 @@ from .main_holders import ALONE, UNREACHED, BlockHolders, Holding, Owners, find_
 from .pointer_strength import is_sure
 from .pointers_to import BLOCK, ImageSearch, Ref, Seed, of_word
 from .returns import costs_of_each, returns
+from .roots import RootWord
 from .unreached import doubts
 
 
@@ -318,14 +319,14 @@ def _way(search: ImageSearch, found: BlockHolders, block: int) -> list[Ref]:
 
 
 def _of_seed(search: ImageSearch, seed: Seed) -> Ref:
-    ranges, again = search.roots.ranges, search.second_look
-    if seed.root >= len(ranges):
-        return of_word(search.roots.words[seed.root - len(ranges)])
+    root, again = search.roots.of(seed.root), search.second_look
+    if isinstance(root, RootWord):
+        return of_word(root)
     for each in again.pointers if again is not None else ():
         if each.seed == seed:
-            found = search.named(ranges[seed.root], seed.address, search.blocks.starts[each.suspect])
+            found = search.named(root, seed.address, search.blocks.starts[each.suspect])
             return found._replace(encoding=each.encoding)
-    return search.named(ranges[seed.root], seed.address, search.session.memory.word(seed.address))
+    return search.named(root, seed.address, search.session.memory.word(seed.address))
 
 
 def _pointer(search: ImageSearch, source: int, to: int, best: int) -> Ref:

@@ -12,6 +12,7 @@ from .blocks import EDGE_SHIFT, STALE
 from .edges import Graph, build, stale_at
 from .pointer_strength import is_sure
 from .pointers_to import BLOCK, ImageSearch, Ref, of_word
+from .roots import RootWord
 from .stale_words import NO_BLOCK, why_text
 from .unreached import mark_without_stale_words, types_of
 
@@ -131,16 +132,17 @@ def stale_rows(search: ImageSearch) -> list[StaleRow]:
 
 def _words(search: ImageSearch, graph: Graph, sure: bytes) -> Iterator[_Word]:
     """Those of roots, and of blocks that something else leads to, to others."""
-    ranges, stale, starts = search.roots.ranges, graph.stale, search.blocks.starts
+    stale, starts = graph.stale, search.blocks.starts
     for seed in graph.seeds:
         to = seed.edge >> EDGE_SHIFT
         if not seed.edge & STALE or sure[to]:
             continue
-        if seed.root >= len(ranges):
-            ref = of_word(search.roots.words[seed.root - len(ranges)])
+        root = search.roots.of(seed.root)
+        if isinstance(root, RootWord):
+            ref = of_word(root)
             why = ref.stale
         else:
-            ref = search.named(ranges[seed.root], seed.address, starts[to])
+            ref = search.named(root, seed.address, starts[to])
             why = why_text(stale.why(seed.address))
         if why is not None:
             yield _Word(ref, why, to)

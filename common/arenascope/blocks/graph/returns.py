@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional, Sequence
 
 from ...engine import Buffer, Join, chosen, places_of
 from ...session.resident import pages_of
-from ...sources.target import Span, joined
+from ...sources.target import joined
 from .blocks import NOBODY, OwnerPages
 from .edges import build
 from .main_holders import JOINTLY, UNREACHED, Owners, find_owners
@@ -50,7 +50,7 @@ def returns(search: ImageSearch, whose: Buffer, owners: int, join: Join = "nobod
     residency = session.residency
     if residency is None or not session.started:
         return None
-    heaps = sorted(Span(heap.address, heap.end) for parts in session.heaps.values() for heap in parts)
+    heaps = session.heap_ranges
     present = joined(part for heap in heaps for part in residency.resident_ranges(*heap) or ())
     rules = (session.target.page_size, session.layout.chunk_struct, session.layout.header)
     found = blocks.engine.pages(heaps, present, blocks.besides, whose, owners, rules, join)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.heap_model import may_be_shared
 from ...glibc.find.inside_malloc import MAIN
@@ -458,6 +458,11 @@ class Roots(NamedTuple):
     """What residency does not tell of these."""
     popped: Sequence[Span] = ()
     """Of stacks that count as a whole, what lies below the stack pointer."""
+
+    def of(self, number: int) -> Union[Root, RootWord]:
+        """What has this number among the ranges, and after these among the words."""
+        behind = number - len(self.ranges)
+        return self.ranges[number] if behind < 0 else self.words[behind]
 
 
 def find_roots(session: Session, blocks: LiveBlocks) -> Roots:

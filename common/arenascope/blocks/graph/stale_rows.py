@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, O
 
 from ...glibc.find.libc_file import LIBC_NAME
 from ...sources.memory import Memory
-from ...sources.target import RegionIndex, Span
+from ...sources.target import RegionIndex, Runs, Span
 from ...sources.type_source import TypeFacts
 from ..declared.claims import CONTAINER, VTABLE
 from ..declared.contents import Contents
@@ -21,7 +21,7 @@ from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from .blocks import ALIGNED, DEEP, EDGE_SHIFT, FRONT, INSIDE, LOW, LiveBlocks, edge_to
 from .destroyed_objects import destroyed_objects
 from .pointers_to import ImageSearch, Seed, root_pointers
-from .roots import Root
+from .roots import Root, RootWord
 from .stale_words import MAY_HOLD, NEVER_HOLDS, NO_BLOCK, UNUSED, PointerWords, StaleWords
 
 MOST_BYTES = 1 << 19
@@ -368,12 +368,13 @@ def _in_variables(search: ImageSearch, table: StaleWords) -> None:
     loader = next((each for each in ground.modules.all if each.name.startswith("ld") and ".so" in each.name), None)
     last = loader.regions[-1].end if loader is not None else 0
     of_loader = Span(loader.base if loader is not None else 0, ends.get(last, last))
-    ranges, memory = search.roots.ranges, search.session.memory
+    memory = search.session.memory
     unused = set[Span]()
     for seed in root_pointers(search):
-        if seed.root >= len(ranges) or ranges[seed.root].kind != "global":
+        root = search.roots.of(seed.root)
+        if isinstance(root, RootWord) or root.kind != "global":
             continue
-        is_loaders = of_loader.start <= ranges[seed.root].start < of_loader.end
+        is_loaders = of_loader.start <= root.start < of_loader.end
         value = memory.try_word(seed.address) if is_loaders or ground.has_cplusplus else None
         if value is None:
             continue
@@ -487,21 +488,18 @@ LIKE_NUMBERS, BESIDE_STARTS = 2, 5
 def _numbers_in_variables(search: ImageSearch, table: StaleWords) -> None:
     """Where a program's heap lies below 4 GiB, arrays of codes, flags, hashes and instructions have words that are
     addresses in it by chance."""
-    blocks, ranges = search.blocks, search.roots.ranges
+    blocks = search.blocks
     if search.session.memory.pointer_size != ALIGNED or not len(blocks) or blocks.starts[0] >= LOW:
         return
     numbers = _LowNumbers(search)
     told = [*table.ranges()]
     starts = [each.start for each in told]
     for seed in root_pointers(search):
-        if (
-            seed.root >= len(ranges)
-            or ranges[seed.root].kind != "global"
-            or blocks.starts[seed.edge >> EDGE_SHIFT] >= LOW
-        ):
+        root = search.roots.of(seed.root)
+        if isinstance(root, RootWord) or root.kind != "global" or blocks.starts[seed.edge >> EDGE_SHIFT] >= LOW:
             continue
         at = bisect_right(starts, seed.address) - 1
-        if (at < 0 or told[at].end <= seed.address) and numbers.has(ranges[seed.root], seed):
+        if (at < 0 or told[at].end <= seed.address) and numbers.has(root, seed):
             table.exclude(seed.address, seed.address + ALIGNED, "low-number")
 
 
@@ -509,8 +507,7 @@ class _LowNumbers:
     """Those in variables of one image."""
 
     def __init__(self, search: ImageSearch) -> None:
-        self._memory, self._blocks, self._heaps = search.session.memory, search.blocks, search.heap_spans
-        self._starts = [each.start for each in self._heaps]
+        self._memory, self._blocks, self._heaps = search.session.memory, search.blocks, Runs(search.heap_spans)
         self._region = RegionIndex(search.session.regions).find
 
     def has(self, root: Root, seed: Seed) -> bool:
@@ -529,13 +526,9 @@ class _LowNumbers:
                 like_numbers += to not in near
                 like_starts += past <= FRONT and not past % ALIGNED
             elif max(divmod(value, LOW)) >= COUNT and value <= self._memory.top - LOW:
-                like_numbers += self._region(value) is None or self._is_in_heap(value)
+                like_numbers += self._region(value) is None or self._heaps.bytes_in(value, value + 1) > 0
         least = LIKE_NUMBERS if seed.edge & INSIDE else BESIDE_STARTS
         return like_numbers >= max(least, like_starts)
-
-    def _is_in_heap(self, value: int) -> bool:
-        at = bisect_right(self._starts, value) - 1
-        return at >= 0 and value < self._heaps[at].end
 
     def _leads(self, value: int) -> tuple[int, int]:
         """To which block, and how far inside; NO_BLOCK where it leads to none."""

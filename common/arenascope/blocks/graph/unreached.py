@@ -20,7 +20,7 @@ from .blocks import EDGE_SHIFT, INSIDE, STALE, LiveBlocks
 from .edges import ROOT, Disguised, Graph, SecondLook, build, lasting, without_unused_room
 from .pointer_strength import strength_of
 from .pointers_to import ALIKE, FAR, RELATIVE, ImageSearch, Seed
-from .roots import Roots
+from .roots import Root, Roots, RootWord
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
 
@@ -54,10 +54,8 @@ class Reach:
 
 def _value(search: ImageSearch, seed: Seed) -> tuple[int, int]:
     """A root's pointer, and where it lies in memory or 0."""
-    roots = search.roots
-    if seed.root < len(roots.ranges):
-        return search.session.memory.word(seed.address), seed.address
-    return roots.words[seed.root - len(roots.ranges)].value, 0
+    root = search.roots.of(seed.root)
+    return (root.value, 0) if isinstance(root, RootWord) else (search.session.memory.word(seed.address), seed.address)
 
 
 SAMPLE = 256
@@ -321,7 +319,7 @@ def _pools(search: ImageSearch, numbers: Sequence[int]) -> set[int]:
     graph = search.graph
     for seed in graph.seeds if likely and graph is not None else ():
         number = seed.edge >> EDGE_SHIFT
-        if number in likely and seed.root < len(search.roots.ranges) and not seed.edge & INSIDE:
+        if number in likely and isinstance(search.roots.of(seed.root), Root) and not seed.edge & INSIDE:
             data = search.session.memory.try_read(seed.address - word, 3 * word)
             usable = blocks.sizes[number] - word
             found = data is not None and is_pool(search.session.memory.as_words(data), usable)
