@@ -34,16 +34,6 @@ CONTROL = 0x1000
 X86_PARTS = ((160, 16, 16, "xmm"), (576, 16, 16, "ymm"), (1152, 32, 16, "zmm"), (1664, 64, 16, "zmm"))
 
 
-class RegisterWord(NamedTuple):
-    """A word that a register holds."""
-
-    tid: int
-    name: str
-    value: int
-    stale: Optional[str] = None
-    """Why it is perhaps old."""
-
-
 class StackWords:
     """What of each thread's stack counts."""
 
@@ -159,20 +149,20 @@ class StackWords:
         return known.stack.end if known is not None else -(-(pointer + CONTROL) // self._page) * self._page
 
 
-def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[RegisterWord]:
+def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[RootWord]:
     """Every word of every register that is known."""
     memory = session.memory
     names = GENERAL.get(NUMBERS.get(session.target.machine, 0), ())
     # a process of 32 bits under a kernel of 64 has 32-bit registers here, too
     for thread in sets:
         for index, value in enumerate(memory.unpack_words(thread.general)):
-            yield RegisterWord(thread.tid, names[index] if index < len(names) else f"register {index}", value)
+            yield RootWord("register", value, names[index] if index < len(names) else f"register {index}", thread.tid)
         seen: set[tuple[str, int]] = set()
         for each in thread.others:
             for name, value in _vectors(memory, session.target.machine, each):
                 if (name, value) not in seen:
                     seen.add((name, value))
-                    yield RegisterWord(thread.tid, name, value, VECTOR)
+                    yield RootWord("register", value, name, thread.tid, stale=VECTOR)
 
 
 def _vectors(memory: Memory, machine: str, registers: RegisterSet) -> Iterator[tuple[str, int]]:
@@ -496,9 +486,7 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     roots += [Root("mapping", each.start, each.end, path=each.path) for each in changed]
     # what malloc gave to the dynamic linker for a thread's variables is the thread's
     roots += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
-    words = [
-        RootWord("register", each.value, each.name, each.tid, stale=each.stale) for each in registers(session, sets)
-    ]
+    words = [*registers(session, sets)]
     words += [RootWord("tls", each.address, "dtv", each.tid) for each in dtvs.values()]
     words += [RootWord("tls", address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
     watched = session.target.image.watched()
