@@ -19,8 +19,8 @@ from .target import MemoryPiece, Region
 from .type_source import (
     BitField,
     Form,
-    Local,
     SizedStruct,
+    StartVariable,
     StructField,
     TemplateArgument,
     ThreadLocal,
@@ -118,7 +118,7 @@ class TypesByEngine:
             if type is not None
         ]
 
-    def locals(self) -> Sequence[Local]:
+    def locals(self) -> Sequence[StartVariable]:
         sets = self._target.register_sets()[:THREADS]
         if self._engine is None or not sets:
             return ()
@@ -271,9 +271,10 @@ def read_facts(answer: TypesAnswer) -> TypeFacts:
     )
 
 
-def _local(answer: TypesAnswer) -> Local:
+def _local(answer: TypesAnswer) -> StartVariable:
     type, name, tid, frame = answer.number(), answer.string(), answer.number(), answer.number()
-    return Local(name, type, tid, frame, answer.string(), address=answer.address(), data=answer.data())
+    function, address, data = answer.string(), answer.address(), answer.data()
+    return StartVariable(name, type, address, data, tid=tid, frame=frame, function=function)
 
 
 def _frame(answer: TypesAnswer) -> VariableFrame:

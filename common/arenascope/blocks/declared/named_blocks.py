@@ -8,7 +8,7 @@ from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, U
 
 from ...base.heap_model import Kind
 from ...engine import TracedBlocks, places_of
-from ...sources.type_source import VariableFrame
+from ...sources.type_source import StartVariable
 from ..block_index import WEAK_EVIDENCE
 from ..graph.blocks import LiveBlocks
 from .claims import ALIKE, LOCAL, RULE, WORDS
@@ -46,39 +46,6 @@ class BlockName(NamedTuple):
 
 
 Numbers = Union["array[int]", memoryview]
-
-
-class StartVariable(NamedTuple):
-    """A variable from which types are followed."""
-
-    name: str
-    type: int
-    address: Optional[int]
-    data: Optional[bytes] = None
-    """Its value, where it is in registers."""
-    tid: Optional[int] = None
-    frame: Optional[int] = None
-    """Of a local: which of the thread's, 0 the innermost."""
-    function: str = ""
-    within: Optional[VariableFrame] = None
-    """Of a local that was optimised out: where it may be."""
-    words: tuple[int, ...] = ()
-    """The words there that lead to blocks' starts."""
-
-    @property
-    def label(self) -> str:
-        name = f"{self.name} (place unknown)" if self.within is not None else self.name
-        return f"{without_parameters(self.function)}(): {name}" if self.function else name
-
-
-def without_parameters(function: str) -> str:
-    """Drops its parameters, and unnamed namespaces: "main", "Shop::{lambda(int)#1}::operator"."""
-    name, depth = function.replace("(anonymous namespace)::", ""), 0
-    for at, letter in enumerate(name):
-        depth += {"{": 1, "}": -1}.get(letter, 0)
-        if letter == "(" and not depth:
-            return name[:at]
-    return name
 
 
 class NamedBlocks:

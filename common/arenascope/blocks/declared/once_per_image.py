@@ -12,7 +12,7 @@ from ...glibc.find.thread_pointers import STATIC
 from ...session.session import Session
 from ...sources.elf.modules import Modules, modules_of
 from ...sources.target import Span, text_of
-from ...sources.type_source import TypedVariable, TypeSource, VariableFrame
+from ...sources.type_source import StartVariable, TypedVariable, TypeSource, VariableFrame
 from ..graph.blocks import live_blocks
 from ..graph.pointers_to import ImageSearch, root_pointers
 from ..graph.roots import find_roots
@@ -20,7 +20,7 @@ from ..python_objects import python_containers, python_waste
 from ..recognise.module_memory import LoadedModules, ground_of
 from .container_rows import ContainerRow
 from .memory_reader import MemoryReader
-from .named_blocks import ELEMENT, NamedBlocks, StartVariable
+from .named_blocks import ELEMENT, NamedBlocks
 from .rules import doubts, made, rules_of
 from .traced import name_by_engine, traced_rows
 from .type_table import TypeTable
@@ -56,15 +56,13 @@ def _starts(search: ImageSearch, source: TypeSource, types: TypeTable, meter: Me
         yield StartVariable(each.name, each.type, each.address, tid=each.tid)
     words: dict[VariableFrame, tuple[int, ...]] = {}
     for local in source.locals():
-        start = StartVariable(local.name, local.type, local.address, local.data, tid=local.tid)
-        start = start._replace(frame=local.frame, function=local.function, within=local.within)
         if local.address is not None or local.data is not None:
-            yield start
+            yield local
         elif local.within is not None and len(words) < FRAMES:
             if local.within not in words:
                 words[local.within] = _leading(search, local.within)
             if words[local.within]:
-                yield start._replace(words=words[local.within])
+                yield local._replace(words=words[local.within])
 
 
 def _leading(search: ImageSearch, frame: VariableFrame) -> tuple[int, ...]:

@@ -8,12 +8,13 @@ from ...base.heap_model import CONTAINER_FORMS
 from ...base.progress_bar import Meter
 from ...engine import EngineTypes, TracedBlocks, TypesAnswer, TypesQuestion
 from ...sources.target import ByteOrder
+from ...sources.type_source import StartVariable
 from ...sources.types_by_engine import read_facts, read_field
 from ..graph.pointers_to import ImageSearch
 from ..recognise.module_memory import LoadedModules
 from .container_rows import ContainerRow, Elements
 from .contents import Contents
-from .named_blocks import BlockName, Form, NamedBlocks, StartVariable
+from .named_blocks import BlockName, Form, NamedBlocks
 from .rules import COMPARISONS, ProgramRules, Rule, Tag
 
 FORMS: Sequence[Form] = get_args(Form)

@@ -12,10 +12,11 @@ from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 from ...base.heap_model import Kind
 from ...base.printable import UserData
 from ...sources.target import Span
+from ...sources.type_source import StartVariable
 from ..block_index import NamedLiveBlocks
 from ..declared.claims import member_at
 from ..declared.container_rows import MOST_STEPS, is_pointed_to, length_of, path_text, start_of, start_text
-from ..declared.named_blocks import ELEMENT, NamedBlocks, StartVariable
+from ..declared.named_blocks import ELEMENT, NamedBlocks
 from ..declared.once_per_image import declared_in, values_in
 from ..declared.values import Values
 from ..name_all_blocks import live_kinds

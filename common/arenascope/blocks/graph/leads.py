@@ -9,9 +9,9 @@ from collections import Counter
 from typing import NamedTuple, Optional, Sequence
 
 from ...analysis.held_sums import UNNAMED
+from ...sources.type_source import StartVariable
 from ..declared.claims import is_void_pointer, member_at, without_numbers
 from ..declared.container_rows import start_of
-from ..declared.named_blocks import StartVariable
 from ..declared.once_per_image import declared_in
 from ..recognise.module_memory import ground_of
 from ..recognise.nginx import Nginx
