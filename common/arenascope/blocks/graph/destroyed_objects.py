@@ -18,7 +18,7 @@ from ..recognise.module_memory import LoadedModules, ground_of
 from ..recognise.selection import USER, Selection
 from .blocks import EDGE_SHIFT, STALE
 from .pointers_to import ImageSearch, root_pointers
-from .roots import Root, RootWord
+from .roots import Ref, Root
 
 INT = 4
 """Bytes of one of the counts; libc++ has words."""
@@ -48,7 +48,7 @@ def destroyed_objects(search: ImageSearch, named: Optional[NamedBlocks]) -> Iter
         yield [each for each in numbers if each not in being_destroyed], front
 
 
-def _is_variables(root: Union[Root, RootWord]) -> bool:
+def _is_variables(root: Union[Root, Ref]) -> bool:
     return isinstance(root, Root) and root.kind in ("global", "tls")
 
 

@@ -27,9 +27,9 @@ from .edges import stale_at
 from .leads import RANKS, Owner, TypedVariables
 from .main_holders import ALONE, UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
 from .pointer_strength import is_sure
-from .pointers_to import BLOCK, ImageSearch, Ref, Seed, of_word
+from .pointers_to import ImageSearch, Seed
 from .returns import costs_of_each, returns
-from .roots import RootWord
+from .roots import BLOCK, Ref
 from .unreached import doubts
 
 
@@ -321,8 +321,8 @@ def _way(search: ImageSearch, found: BlockHolders, block: int) -> list[Ref]:
 
 def _of_seed(search: ImageSearch, seed: Seed) -> Ref:
     root, again = search.roots.of(seed.root), search.second_look
-    if isinstance(root, RootWord):
-        return of_word(root)
+    if isinstance(root, Ref):
+        return root
     for each in again.pointers if again is not None else ():
         if each.seed == seed:
             found = search.named(root, seed.address, search.blocks.starts[each.suspect])

@@ -19,7 +19,7 @@ from ..recognise.selection import Selection
 from .blocks import DEEP, EDGE_SHIFT, NOBODY, STALE
 from .edges import Graph
 from .pointers_to import ImageSearch, Seed
-from .roots import RootWord
+from .roots import Ref
 from .stale_words import why_text
 
 RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "cookie", "local", "stack", "stale word")
@@ -151,7 +151,7 @@ class _Named:
 
     def _owner_of(self, seed: Seed) -> _Who:
         root, block = self._search.roots.of(seed.root), seed.edge >> EDGE_SHIFT
-        if isinstance(root, RootWord):
+        if isinstance(root, Ref):
             if root.kind != "register":
                 return _Who(Owner(root.kind, root.name, root.tid), RANKS.index(root.kind))
             if root.stale is None:

@@ -11,8 +11,8 @@ from .asked_address import Goal
 from .blocks import EDGE_SHIFT, STALE
 from .edges import Graph, build, stale_at
 from .pointer_strength import is_sure
-from .pointers_to import BLOCK, ImageSearch, Ref, of_word
-from .roots import RootWord
+from .pointers_to import ImageSearch
+from .roots import BLOCK, Ref
 from .stale_words import NO_BLOCK, why_text
 from .unreached import mark_without_stale_words, types_of
 
@@ -138,8 +138,8 @@ def _words(search: ImageSearch, graph: Graph, sure: bytes) -> Iterator[_Word]:
         if not seed.edge & STALE or sure[to]:
             continue
         root = search.roots.of(seed.root)
-        if isinstance(root, RootWord):
-            ref = of_word(root)
+        if isinstance(root, Ref):
+            ref = root
             why = ref.stale
         else:
             ref = search.named(root, seed.address, starts[to])

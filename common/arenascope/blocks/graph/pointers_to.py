@@ -23,7 +23,7 @@ from ...sources.target import Span, SymbolPlace, joined, text_of
 from ..recognise.module_memory import ground_of
 from .blocks import STALE, LiveBlocks, edge_to, heap_spans
 from .memory_windows import ImageBytes
-from .roots import Root, Roots, RootWord
+from .roots import BLOCK, Ref, Root, Roots
 
 if TYPE_CHECKING:
     from .edges import Graph, SecondLook
@@ -165,29 +165,6 @@ class Names:
         return nothing._replace(size=segment.memory_size)
 
 
-BLOCK = "block"
-
-
-class Ref(NamedTuple):
-    """A pointer, and who has it."""
-
-    kind: str
-    """One of ROOT_KINDS, or "block"."""
-    address: Optional[int]
-    """Where it lies; None: in a register, or in the kernel."""
-    value: int
-    name: Optional[str] = None
-    tid: Optional[int] = None
-    block: Optional[int] = None
-    """Which of the live blocks it lies in."""
-    offset: Optional[int] = None
-    """From that block's start."""
-    encoding: Optional[str] = None
-    """One of ENCODINGS, where it is no plain pointer."""
-    stale: Optional[str] = None
-    """Of a register: why it is perhaps old. Of what lies in memory pointer_facts.py asks."""
-
-
 Look = Callable[[Span, Sequence[Span], Meter], "Iterator[PointerWord]"]
 
 
@@ -266,7 +243,7 @@ class ImageSearch:
         """Every pointer to the range, the end included: variables first, then in order of their addresses. `but`:
         what lies in this block is its own affair."""
         refs = self._all(target, but, self._plain)
-        refs += [of_word(each) for each in self.roots.words if target.start <= each.value <= target.end]
+        refs += [each for each in self.roots.words if target.start <= each.value <= target.end]
         return in_order(refs)
 
     def encoded(self, target: Span, but: Optional[int] = None) -> list[Ref]:
@@ -305,10 +282,6 @@ class ImageSearch:
 
     def named(self, root: Root, address: int, value: int) -> Ref:
         return Ref(root.kind, address, value, self.names.of(root, address), tid=root.tid)
-
-
-def of_word(word: RootWord) -> Ref:
-    return Ref(word.kind, word.address, word.value, word.name, tid=word.tid, stale=word.stale)
 
 
 def in_order(refs: Sequence[Ref]) -> list[Ref]:

@@ -149,20 +149,20 @@ class StackWords:
         return known.stack.end if known is not None else -(-(pointer + CONTROL) // self._page) * self._page
 
 
-def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[RootWord]:
+def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[Ref]:
     """Every word of every register that is known."""
     memory = session.memory
     names = GENERAL.get(NUMBERS.get(session.target.machine, 0), ())
     # a process of 32 bits under a kernel of 64 has 32-bit registers here, too
     for thread in sets:
         for index, value in enumerate(memory.unpack_words(thread.general)):
-            yield RootWord("register", value, names[index] if index < len(names) else f"register {index}", thread.tid)
+            yield Ref("register", None, value, names[index] if index < len(names) else f"register {index}", thread.tid)
         seen: set[tuple[str, int]] = set()
         for each in thread.others:
             for name, value in _vectors(memory, session.target.machine, each):
                 if (name, value) not in seen:
                     seen.add((name, value))
-                    yield RootWord("register", value, name, thread.tid, stale=VECTOR)
+                    yield Ref("register", None, value, name, thread.tid, stale=VECTOR)
 
 
 def _vectors(memory: Memory, machine: str, registers: RegisterSet) -> Iterator[tuple[str, int]]:
@@ -422,21 +422,33 @@ class Root(NamedTuple):
     """What is mapped there, or whose heap it is."""
 
 
-class RootWord(NamedTuple):
-    """One word that is not in memory, or is known to be a pointer."""
+BLOCK = "block"
+
+
+class Ref(NamedTuple):
+    """A pointer, and who has it."""
 
     kind: str
+    """One of ROOT_KINDS, or "block"."""
+    address: Optional[int]
+    """Where it lies; None: in a register, or in the kernel."""
     value: int
-    name: str
+    name: Optional[str] = None
     tid: Optional[int] = None
-    address: Optional[int] = None
+    block: Optional[int] = None
+    """Which of the live blocks it lies in."""
+    offset: Optional[int] = None
+    """From that block's start."""
+    encoding: Optional[str] = None
+    """One of ENCODINGS, where it is no plain pointer."""
     stale: Optional[str] = None
-    """Why it is perhaps old: one of base/heap_model.py's STALE."""
+    """Of a register: why it is perhaps old. Of what lies in memory pointer_facts.py asks."""
 
 
 class Roots(NamedTuple):
     ranges: Sequence[Root]
-    words: Sequence[RootWord]
+    words: Sequence[Ref]
+    """Pointers that are not in memory, or are known to be some."""
     missing: Sequence[Region]
     """Of the program's own memory, what this image lacks: pointers may be there."""
     blind: Sequence[int]
@@ -449,7 +461,7 @@ class Roots(NamedTuple):
     popped: Sequence[Span] = ()
     """Of stacks that count as a whole, what lies below the stack pointer."""
 
-    def of(self, number: int) -> Union[Root, RootWord]:
+    def of(self, number: int) -> Union[Root, Ref]:
         """What has this number among the ranges, and after these among the words."""
         behind = number - len(self.ranges)
         return self.ranges[number] if behind < 0 else self.words[behind]
@@ -487,11 +499,11 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     # what malloc gave to the dynamic linker for a thread's variables is the thread's
     roots += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
     words = [*registers(session, sets)]
-    words += [RootWord("tls", each.address, "dtv", each.tid) for each in dtvs.values()]
-    words += [RootWord("tls", address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
+    words += [Ref("tls", None, each.address, "dtv", each.tid) for each in dtvs.values()]
+    words += [Ref("tls", None, address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
     watched = session.target.image.watched()
-    words += [RootWord("kernel", each.data, f"epoll {each.epoll}, file {each.file}") for each in watched or ()]
-    words += [RootWord("kernel", each.data, f"timer {each.number}") for each in session.target.image.timers()]
+    words += [Ref("kernel", None, each.data, f"epoll {each.epoll}, file {each.file}") for each in watched or ()]
+    words += [Ref("kernel", None, each.data, f"timer {each.number}") for each in session.target.image.timers()]
     known = {each.tid for each in sets if each.general}
     blind = [each.tid for each in threads if each.runs or each.tid not in known]
     roots.sort(key=lambda each: each.start)

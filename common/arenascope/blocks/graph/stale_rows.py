@@ -21,7 +21,7 @@ from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from .blocks import ALIGNED, DEEP, EDGE_SHIFT, FRONT, INSIDE, LOW, LiveBlocks, edge_to
 from .destroyed_objects import destroyed_objects
 from .pointers_to import ImageSearch, Seed, root_pointers
-from .roots import Root, RootWord
+from .roots import Ref, Root
 from .stale_words import MAY_HOLD, NEVER_HOLDS, NO_BLOCK, UNUSED, PointerWords, StaleWords
 
 MOST_BYTES = 1 << 19
@@ -372,7 +372,7 @@ def _in_variables(search: ImageSearch, table: StaleWords) -> None:
     unused = set[Span]()
     for seed in root_pointers(search):
         root = search.roots.of(seed.root)
-        if isinstance(root, RootWord) or root.kind != "global":
+        if isinstance(root, Ref) or root.kind != "global":
             continue
         is_loaders = of_loader.start <= root.start < of_loader.end
         value = memory.try_word(seed.address) if is_loaders or ground.has_cplusplus else None
@@ -496,7 +496,7 @@ def _numbers_in_variables(search: ImageSearch, table: StaleWords) -> None:
     starts = [each.start for each in told]
     for seed in root_pointers(search):
         root = search.roots.of(seed.root)
-        if isinstance(root, RootWord) or root.kind != "global" or blocks.starts[seed.edge >> EDGE_SHIFT] >= LOW:
+        if isinstance(root, Ref) or root.kind != "global" or blocks.starts[seed.edge >> EDGE_SHIFT] >= LOW:
             continue
         at = bisect_right(starts, seed.address) - 1
         if (at < 0 or told[at].end <= seed.address) and numbers.has(root, seed):

@@ -20,7 +20,7 @@ from .blocks import EDGE_SHIFT, INSIDE, STALE, LiveBlocks
 from .edges import ROOT, Disguised, Graph, SecondLook, build, lasting, without_unused_room
 from .pointer_strength import strength_of
 from .pointers_to import ALIKE, FAR, RELATIVE, ImageSearch, Seed
-from .roots import Root, Roots, RootWord
+from .roots import Ref, Root, Roots
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
 
@@ -55,7 +55,7 @@ class Reach:
 def _value(search: ImageSearch, seed: Seed) -> tuple[int, int]:
     """A root's pointer, and where it lies in memory or 0."""
     root = search.roots.of(seed.root)
-    return (root.value, 0) if isinstance(root, RootWord) else (search.session.memory.word(seed.address), seed.address)
+    return (root.value, 0) if isinstance(root, Ref) else (search.session.memory.word(seed.address), seed.address)
 
 
 SAMPLE = 256
