@@ -32,7 +32,6 @@ from arenascope.sources.target import (
     SymbolPlace,
     ThreadInfo,
 )
-from arenascope.sources.types_by_engine import TypesByEngine
 
 MACHINES = {
     "i386:x86-64": "x86_64",
@@ -134,10 +133,9 @@ class GdbTarget(debugged.DebuggedTarget):
 
     # symbols and types
 
-    @cached_property
-    def types(self) -> Optional[TypesByEngine]:
-        folders = str(gdb.parameter("debug-file-directory") or "").split(os.pathsep)
-        return TypesByEngine(self, folders, None) if debugged.asks_for_types() else None
+    @property
+    def type_folders(self) -> Sequence[str]:
+        return str(gdb.parameter("debug-file-directory") or "").split(os.pathsep)
 
     def own_symbols(self, name: str) -> Iterator[Symbol]:
         for lookup in (_libc_symbols, _any_symbol):
@@ -166,14 +164,11 @@ class GdbTarget(debugged.DebuggedTarget):
         places = (region.start + place for region in module for place in (*NEAR, region.size // 2))
         return _build_id_of(next((name for name in map(_library_at, places) if name), None))
 
-    def own_files(self, region: Region) -> Sequence[str]:
-        inside, loaded = self.build_id_at(region.start), self.loaded_build_id(region)
-        if loaded is None or loaded != (inside or loaded):
-            return ()
+    def loaded_files(self, region: Region, build_id: str) -> Sequence[str]:
         files = [(each, file_name(each)) for each in gdb.objfiles() if file_name(each)]
-        if not loaded:
+        if not build_id:
             return [name for _, name in files if os.path.realpath(name) == os.path.realpath(region.path)]
-        known = [(each.owner is None, name) for each, name in files if getattr(each, "build_id", None) == loaded]
+        known = [(each.owner is None, name) for each, name in files if getattr(each, "build_id", None) == build_id]
         return [os.path.abspath(name) for _, name in sorted(known)]
 
     @cached_property

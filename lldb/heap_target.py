@@ -14,7 +14,6 @@ import lldb
 
 from arenascope.base.errors import MemoryReadError
 from arenascope.sources import debugged_image as debugged
-from arenascope.sources.elf.address_names import DEBUG_FOLDERS
 from arenascope.sources.elf.elf_file import BUILD_ID_DIGITS
 from arenascope.sources.image_files import Source
 from arenascope.sources.target import (
@@ -27,7 +26,6 @@ from arenascope.sources.target import (
     SymbolPlace,
     ThreadInfo,
 )
-from arenascope.sources.types_by_engine import TypesByEngine
 
 # the first word of a triple, where Linux calls the machine differently
 MACHINES = {
@@ -135,14 +133,7 @@ class LldbTarget(debugged.DebuggedTarget):
 
     # symbols and types
 
-    @cached_property
-    def types(self) -> Optional[TypesByEngine]:
-        return TypesByEngine(self, DEBUG_FOLDERS, None) if debugged.asks_for_types() else None
-
-    def own_files(self, region: Region) -> Sequence[str]:
-        inside, loaded = self.build_id_at(region.start), self.loaded_build_id(region)
-        if loaded is None or loaded != (inside or loaded):
-            return ()
+    def loaded_files(self, region: Region, build_id: str) -> Sequence[str]:
         module = self.target.ResolveLoadAddress(region.start).GetModule()
         files = (module.GetSymbolFileSpec(), module.GetFileSpec()) if module.IsValid() else ()
         return [*dict.fromkeys(each.fullpath for each in files if each.fullpath)]

@@ -13,7 +13,7 @@ import struct
 from array import array
 from contextlib import suppress
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union, get_args
 
 from .base import background, optional_libraries
@@ -21,6 +21,9 @@ from .base.about import PROGRAM
 from .base.errors import NoEngineError
 from .base.progress_bar import Meter, Unseen
 from .sources.target import ByteOrder, MemoryPiece, Span
+
+with suppress(ImportError):
+    import ctypes  # a Python may lack it: then there is no engine
 
 INTERFACE = 1
 """As in engine/src/lib.rs."""
@@ -89,12 +92,12 @@ def _how_to_get_it() -> str:
 def _library() -> Any:
     how = _how_to_get_it()
     try:
-        import ctypes  # a Python may lack it
-    except ImportError:
+        load = ctypes.CDLL
+    except NameError:
         raise NoEngineError("this Python has no ctypes", "use one that has it") from None
     path = find_engine()
     try:
-        library = _from_file(ctypes.CDLL, path) if os.path.isfile(path) else _out_of_archive(ctypes.CDLL, how)
+        library = _from_file(load, path) if os.path.isfile(path) else _out_of_archive(load, how)
         interface = library.arenascope_interface()
         if interface != INTERFACE:
             raise NoEngineError(f"its interface is {interface}, and {INTERFACE} is needed: {path}", how)
@@ -168,24 +171,26 @@ class _Call:
     """Arguments for one call of the library, kept until it is over."""
 
     def __init__(self) -> None:
-        import ctypes
-
-        self._ctypes, self._kept = ctypes, list[Any]()
+        self._kept = list[Any]()
 
     def table(self, values: Optional[Buffer], count: Optional[int] = None) -> Any:
         """A table of the caller's; `count` values, if these are longer than an item of the buffer."""
-        table = (self._ctypes.c_uint64 * 2)()
+        table = (ctypes.c_uint64 * 2)()
         if values is not None and len(values):
             view = memoryview(values)
             if view.readonly or not view.contiguous:
                 view = memoryview(bytearray(view))
-            handle = self._ctypes.c_char.from_buffer(view)
+            handle = ctypes.c_char.from_buffer(view)
             self._kept += [view, handle]
-            table[0], table[1] = self._ctypes.addressof(handle), len(values) if count is None else count
-        return self._ctypes.byref(table)
+            table[0], table[1] = ctypes.addressof(handle), len(values) if count is None else count
+        return ctypes.byref(table)
 
-    def spans(self, spans: Sequence[tuple[int, int]]) -> Any:
-        return self.table(array("Q", [each for span in spans for each in span[:2]]), len(spans))
+    def rows(self, code: str, rows: Sequence[Sequence[int]]) -> Any:
+        """A table of rows of several numbers."""
+        return self.table(array(code, chain.from_iterable(rows)), len(rows))
+
+    def question(self, question: TypesQuestion) -> tuple[Any, Any]:
+        return self.table(question.numbers), self.table(question.text)
 
 
 class _Handle:
@@ -210,25 +215,26 @@ class _Given:
     """Tables that a call gives."""
 
     def __init__(self, count: int) -> None:
-        import ctypes
-
         self._tables = (ctypes.c_uint64 * (4 * count))()
         self.argument = ctypes.byref(self._tables)
         """For the call."""
 
     def view(self, code: str, size: int = 0, at: int = 0) -> memoryview:
         """One of them as numbers; its values have `size` bytes, or those of a number."""
-        import ctypes
-
         memory = (ctypes.c_uint64 * 4)(*self._tables[4 * at : 4 * at + 4])
         handle = _Handle(memory, lambda given: _library().arenascope_free(ctypes.byref(given)))
         return _view(handle, memory[0], memory[1] * (size or struct.calcsize(code)), code)
 
+    def rows(self, form: str, at: int = 0) -> Iterator[tuple[Any, ...]]:
+        """One of them as rows of numbers; `form` as struct has it."""
+        return struct.iter_unpack(f"={form}", self.view("B", struct.calcsize(f"={form}"), at=at))
+
+    def answer(self) -> TypesAnswer:
+        return TypesAnswer(self.view("q"), self.view("B", at=1))
+
 
 def _view(handle: _Handle, address: int, size: int, code: str) -> memoryview:
     """The engine's memory as numbers; a memoryview keeps the array, and the array whose memory it is."""
-    import ctypes
-
     if not size:
         return memoryview(array(code))
     memory = (ctypes.c_char * size).from_address(address)
@@ -259,8 +265,6 @@ class _Owned:
     ) -> None:
         """A call of so many bytes or steps, with CONTROL among its arguments. Unless these are fewer than `at_once`,
         Ctrl-C ends it; `meter` shows its progress."""
-        import ctypes
-
         control = (ctypes.c_uint64 * 3)()
         given = [ctypes.byref(control) if each is CONTROL else each for each in arguments]
         function = getattr(_library(), f"arenascope_{name}")
@@ -331,8 +335,6 @@ CONTROL = object()
 
 def places_of(value: int, values: Buffer) -> memoryview:
     """Where in some numbers this one stands."""
-    import ctypes
-
     call, given = _Call(), _Given(1)
     size = memoryview(values).itemsize
     number = ctypes.c_uint64(value & (1 << 64) - 1)
@@ -351,8 +353,6 @@ def chosen(whose: Buffer, sharing: Buffer, by_owner: Buffer, by_sharing: Buffer)
 
 def sum_at(values: Buffer, places: Buffer) -> int:
     """The sum of numbers of 64 bits at these places."""
-    import ctypes
-
     call, found = _Call(), ctypes.c_uint64()
     _checked(_library().arenascope_sum(call.table(values), call.table(places), ctypes.byref(found)))
     return found.value
@@ -478,8 +478,6 @@ class EngineImage(_Owned):
 
     def __init__(self, word: int, byte_order: ByteOrder, stop_if_asked: Callable[[], None] = lambda: None) -> None:
         library = _library()
-        import ctypes  # which is there, or there would be no library
-
         pointer = ctypes.c_void_p()
         _checked(library.arenascope_open(word, byte_order == "big", ctypes.byref(pointer)))
         super().__init__(pointer, library.arenascope_close, stop_if_asked)
@@ -494,8 +492,6 @@ class EngineImage(_Owned):
     def set_memory(self, pieces: Iterable[MemoryPiece]) -> None:
         """The image's bytes, in place of those before. Buffers must be writable, though nobody writes them, and are
         kept; files must stay open as long as the image is looked through."""
-        import ctypes
-
         kept, rows, own = list[object](), array("Q"), list[MemoryPiece]()
         for each in pieces:
             address, file = 0, -1
@@ -522,10 +518,8 @@ class EngineImage(_Owned):
 
     def bytes_in(self, spans: Sequence[Span]) -> int:
         """How many bytes of these the image has."""
-        import ctypes
-
         call, size = _Call(), ctypes.c_uint64()
-        self._call("bytes", call.spans(spans), ctypes.byref(size))
+        self._call("bytes", call.rows("Q", spans), ctypes.byref(size))
         return size.value
 
     def set_blocks(self, starts: Buffer, ends: Buffer, sizes: Buffer) -> None:
@@ -540,12 +534,11 @@ class EngineImage(_Owned):
         each sweep stopped. `least` and `header` are bytes of the smallest chunk, and from a chunk to what malloc
         returned; `listed` are the chunks that look used and are not, in order, `fast` has a 1 for those in fastbins."""
         call, given = _Call(), _Given(2)
-        rows = array("Q", [number for each in stretches for number in each])
-        tables = (call.table(rows, len(stretches)), least, header, call.table(listed), call.table(fast))
+        tables = (call.rows("Q", stretches), least, header, call.table(listed), call.table(fast))
         size = sum(each.limit - each.start for each in stretches)
         self._run("sweep", *tables, background.processors(), CONTROL, given.argument, meter=meter, size=size)
-        besides = struct.iter_unpack("=QQ", given.view("B", 16))
-        return besides, [Stopped(*each) for each in struct.iter_unpack("=3Q", given.view("B", 24, at=1))]
+        besides = given.rows("QQ")
+        return besides, [Stopped(*each) for each in given.rows("3Q", at=1)]
 
     def follow(
         self, pid: int, starts: Mapping[int, ListStart], rules: tuple[int, int, bool, int], meter: Meter, size: int
@@ -553,19 +546,17 @@ class EngineImage(_Owned):
         """Follows lists of free chunks in the memory of a process, or in the image's if `pid` is 0. `rules`: bytes from
         a chunk to what malloc returned, the mask of its alignment, whether links of lists that are linked one way are
         protected, and the most chunks of all lists together; `size`: bytes of the heaps."""
-        import ctypes
-
         call, given = _Call(), _Given(3)
-        rows = array("Q", [number for each in starts.values() for number in each])
         layout = (ctypes.c_uint64 * 4)(*rules)
         threads = background.processors() if size >= AT_ONCE else 1
         ended = None
-        arguments = (pid, call.table(rows, len(starts)), ctypes.byref(layout), threads, CONTROL, given.argument)
+        table = call.rows("Q", [*starts.values()])
+        arguments = (pid, table, ctypes.byref(layout), threads, CONTROL, given.argument)
         try:
             self._run("follow", *arguments, meter=meter, size=size)
         except KeyboardInterrupt as interrupt:
             ended = interrupt
-        followed = list(struct.iter_unpack("=QQ", given.view("B", 16)))
+        followed = list(given.rows("QQ"))
         chunks, sizes = (given.view("Q", at=at).cast("B") for at in (1, 2))
         whole = {}
         for head, end, (number, state) in zip(starts, accumulate(number for number, _ in followed), followed):
@@ -580,17 +571,15 @@ class EngineImage(_Owned):
     def chunks_from(self, start: int, until: int, limit: int, least: int, watched: Buffer) -> FollowedChunks:
         """Follows size words, as long as chunks begin in front of `until`, and with a whole word in front of `limit`;
         no more than some 100,000. `watched` are chunks in order."""
-        import ctypes
-
         self._stop_if_asked()
         call, given, ended = _Call(), _Given(4), (ctypes.c_uint64 * 2)()
         numbers = [ctypes.c_uint64(min(each, LAST)) for each in (start, until, limit)]
         self._call("chunks", *numbers, least, call.table(watched), given.argument, ctypes.byref(ended))
         return FollowedChunks(
             given.view("Q"),
-            dict(struct.iter_unpack("=QQ", given.view("B", 16, at=1))),
+            dict(given.rows("QQ", at=1)),
             given.view("B", 24, at=2).cast("Q"),
-            [*struct.iter_unpack("=QQ", given.view("B", 16, at=3))],
+            [*given.rows("QQ", at=3)],
             end=ended[0],
             broken=bool(ended[1]),
         )
@@ -598,7 +587,7 @@ class EngineImage(_Owned):
     def make_room(self, parts: Sequence[tuple[int, int, int]]) -> None:
         """Has pages made for what will be copied: (address, bytes, where to) each."""
         call = _Call()
-        table = call.table(array("Q", [number for each in parts for number in each]), len(parts))
+        table = call.rows("Q", parts)
         size = sum(size for _, size, _ in parts)
         self._run("room", table, background.processors(), CONTROL, meter=Unseen(), size=size)
 
@@ -606,30 +595,25 @@ class EngineImage(_Owned):
         """Copies parts of a process, and returns those that could not be read. `memory`: its /proc/PID/mem, open.
         ProcessLookupError if nothing can be read of it any more."""
         call, given = _Call(), _Given(1)
-        table = call.table(array("Q", [number for each in parts for number in each]), len(parts))
+        table = call.rows("Q", parts)
         size = sum(size for _, size, _ in parts)
         arguments = (tid, memory, table, background.processors(), CONTROL, given.argument)
         try:
             self._run("copy", *arguments, meter=Unseen(), size=size)
         except BadInputError:
             raise ProcessLookupError(tid) from None
-        return list(struct.iter_unpack("=3Q", given.view("B", 24)))
+        return list(given.rows("3Q"))
 
     def make_blocks(self, others: Sequence[tuple[int, int, int]], beyond: int) -> int:
         """Makes the table of live blocks, of all sweeps and of (start, last address, size) of `others`; the others'
         ends are `beyond` behind their starts and sizes. Returns how many were left out, as another one lies there."""
-        import ctypes
-
         call, twice = _Call(), ctypes.c_uint64()
-        rows = array("Q", [number for each in others for number in each])
-        arguments = (call.table(rows, len(others)), ctypes.c_int64(beyond), CONTROL, ctypes.byref(twice))
+        arguments = (call.rows("Q", others), ctypes.c_int64(beyond), CONTROL, ctypes.byref(twice))
         self._run("swept", *arguments, size=AT_ONCE)
         return twice.value
 
     def blocks(self) -> tuple[memoryview, memoryview, memoryview]:
         """Starts, last addresses and sizes of the live blocks, in order. They are made once."""
-        import ctypes
-
         tables = (ctypes.c_uint64 * 6)()
         self._call("tables", ctypes.byref(tables))
         starts, ends, sizes = (_view(self._handle, tables[at], 8 * tables[at + 1], "Q") for at in (0, 2, 4))
@@ -638,22 +622,18 @@ class EngineImage(_Owned):
     def exclude(self, ranges: Sequence[tuple[int, int, int]]) -> None:
         """Words of these ranges, (start, end, why), hold no pointers; in place of the ranges before."""
         call = _Call()
-        self._call("exclude", call.table(array("Q", [each for row in ranges for each in row]), len(ranges)))
+        self._call("exclude", call.rows("Q", ranges))
 
     def declare(self, starts: Buffer, used: Buffer, may: Buffer, begins: int, why: int, beyond: int) -> None:
         """Says of the blocks that begin at `starts` which words can hold pointers: those of which `may` has a 1, which
         comes again behind its last word, from `begins` on; `why` and `beyond` are said of the others, in the first
         `used` bytes (of each, of all or, if it is empty, all of a block) and behind."""
-        import ctypes
-
         call = _Call()
         tables = (call.table(starts), call.table(used), call.table(may))
         self._call("declare", *tables, ctypes.c_uint64(begins), why, beyond)
 
     def why(self, address: int, block: int, odd: int) -> int:
         """Why the word there, in a block or NOBODY's, holds no pointer; 0 if it may."""
-        import ctypes
-
         said = ctypes.c_uint32()
         self._call("why", ctypes.c_uint64(address), ctypes.c_int64(block), odd, ctypes.byref(said))
         return said.value
@@ -672,11 +652,9 @@ class EngineImage(_Owned):
         what of the heaps is in memory, `besides` what else in them is not free, both in order; `whose` has each block's
         owner, less than `owners`, or NOBODY; `rules` are bytes of a page, of a free chunk that stay, and from a chunk
         to what malloc returned."""
-        import ctypes
-
         call, given = _Call(), _Given(2)
         above = array("i") if isinstance(join, str) else array("i", join)
-        tables = [call.spans(each) for each in (heaps, present, besides)]
+        tables = [call.rows("Q", each) for each in (heaps, present, besides)]
         numbers = (call.table(whose), ctypes.c_uint64(owners), ctypes.byref((ctypes.c_uint64 * 3)(*rules)))
         which = JOINS.index(join) if isinstance(join, str) else len(JOINS)
         arguments = (*tables, *numbers, which, call.table(above), CONTROL, given.argument)
@@ -686,9 +664,9 @@ class EngineImage(_Owned):
     def pointers(self, spans: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int, int, int]]:
         """(address, value, edge, which of the spans) of each pointer to a block, in order."""
         call, given = _Call(), _Given(1)
-        arguments = (call.spans(spans), background.processors(), CONTROL, given.argument)
+        arguments = (call.rows("Q", spans), background.processors(), CONTROL, given.argument)
         self._run("pointers", *arguments, meter=meter, size=self.bytes_in(spans))
-        return struct.iter_unpack("=QQII", given.view("B", 24))
+        return given.rows("QQII")
 
     def reach(self, table: EdgeTable, ground: StrengthGround, seeds: Buffer, marks: bytearray, mark: int) -> Reached:
         """Marks the blocks to whose inside pointers lead that are as good as those to the start, and what hangs on
@@ -707,13 +685,11 @@ class EngineImage(_Owned):
     def contents(self, low: int, high: int, data: Sequence[Span], told: Buffer, meter: Meter) -> memoryview:
         """What each block holds of which nothing is `told`, which is -1, as in CONTENTS. Heaps lie from `low` to in
         front of `high`; `data` is what can be written to, in order."""
-        import ctypes
-
         call, given = _Call(), _Given(1)
         arguments = (
             ctypes.c_uint64(low),
             ctypes.c_uint64(high),
-            call.spans(data),
+            call.rows("Q", data),
             call.table(told),
             background.processors(),
             CONTROL,
@@ -725,32 +701,26 @@ class EngineImage(_Owned):
     def bodies(self, kinds: array[int], ground: HolderGround, managers: Mapping[int, int], meter: Meter) -> FoundBodies:
         """Names blocks by the containers that hold them: `kinds`, which has a number for each block, gets new ones.
         `managers`: what symbols say of functions. All numbers are those of container_bodies.rs."""
-        import ctypes
-
         call, given = _Call(), _Given(5)
-        known = array("Q", [number for each in sorted(managers.items()) for number in each])
         tables = [call.table(each) for each in (kinds, ground.flags, ground.fronts, ground.mapped)]
         tables += [call.table(each, len(each) // 3) for each in (ground.fixed, ground.known)]
-        tables += [call.spans(ground.code), call.table(known, len(managers))]
+        tables += [call.rows("Q", ground.code), call.rows("Q", sorted(managers.items()))]
         tables.append(ctypes.byref((ctypes.c_uint64 * len(ground.rules))(*ground.rules)))
         ended = None
         try:
             self._run("bodies", *tables, CONTROL, given.argument, size=self.count, meter=meter, at_once=FEW_STEPS)
         except KeyboardInterrupt as interrupt:
             ended = interrupt
-        rows = zip((24, 24, 32), ("=3Q", "=3Q", "=4Q"))
-        found_kinds, names, plain = (
-            list(struct.iter_unpack(form, given.view("B", size, at=at))) for at, (size, form) in enumerate(rows)
-        )
+        found_kinds, names, plain = (list(given.rows(form, at)) for at, form in enumerate(("3Q", "3Q", "4Q")))
         return FoundBodies(found_kinds, names, plain, given.view("Q", at=3), given.view("Q", at=4), ended)
 
     def beginning_with(self, ranges: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int, int]]:
         """(word, block, step) of the blocks whose first word lies in one of these, which are in order. `step` is how
         far it is from one place where that word stands in the block to the next, if these are equal; else 0."""
         call, given = _Call(), _Given(1)
-        arguments = (call.spans(ranges), background.processors(), CONTROL, given.argument)
+        arguments = (call.rows("Q", ranges), background.processors(), CONTROL, given.argument)
         self._run("beginning_with", *arguments, meter=meter, size=self.count, at_once=FEW_STEPS)
-        return struct.iter_unpack("=QII", given.view("B", 16))
+        return given.rows("QII")
 
     def select(
         self,
@@ -769,7 +739,7 @@ class EngineImage(_Owned):
             for what, operands, number in nodes
         )
         call, given = _Call(), _Given(1)
-        tables = [call.table(rows, len(nodes)), call.spans(ranges)]
+        tables = [call.table(rows, len(nodes)), call.rows("Q", ranges)]
         tables += [call.table(each) for each in (*(places or (None, None, None)), among)]
         count = len(among) if among is not None else self.count if places is None else len(places[0])
         arguments = (*tables, code == "Q", background.processors(), CONTROL, given.argument)
@@ -791,8 +761,6 @@ class EngineImage(_Owned):
         """Of each range of blocks' numbers, two of 32 bits in `ranges`: the bytes of all of its blocks, and where
         neighbours of one kind begin in it: (the first one's number, its kind). Those between the first and the last
         ones that are smaller than `least` bytes are, with neighbours that are so too, of no kind: -1."""
-        import ctypes
-
         call, given = _Call(), _Given(3)
         tables = (call.table(kinds), call.table(ranges, len(ranges) // 2))
         self._run("stretches", *tables, ctypes.c_uint64(least), CONTROL, given.argument, size=len(kinds))
@@ -809,10 +777,15 @@ class EngineImage(_Owned):
     def edges(self, spans: Sequence[Span], odd: int, meter: Meter) -> tuple[EdgeTable, StaleRows]:
         """The edges of all blocks, which lie in `spans`, and those of them that words have which hold no pointers;
         `odd` is what is said of low numbers."""
-        import ctypes
-
         call, pointer, given = _Call(), ctypes.c_void_p(), _Given(1)
-        arguments = (call.spans(spans), odd, background.processors(), CONTROL, ctypes.byref(pointer), given.argument)
+        arguments = (
+            call.rows("Q", spans),
+            odd,
+            background.processors(),
+            CONTROL,
+            ctypes.byref(pointer),
+            given.argument,
+        )
         self._run("edges", *arguments, meter=meter, size=self.bytes_in(spans))
         rows = given.view("B", 24)
         whole, halves, signed = rows.cast("Q"), rows.cast("I"), rows.cast("i")
@@ -822,30 +795,26 @@ class EngineImage(_Owned):
     def encoded(self, suspects: Buffer, spans: Sequence[Span], meter: Meter) -> Iterator[EncodedRow]:
         """Encoded pointers to these blocks, in order of the spans."""
         call = _Call()
-        return self._encoded("encoded", call.table(suspects), call.spans(spans), meter=meter, spans=spans)
+        return self._encoded("encoded", call.table(suspects), call.rows("Q", spans), meter=meter, spans=spans)
 
     def encoded_to(self, goal: Span, spans: Sequence[Span], meter: Meter) -> Iterator[EncodedRow]:
         """The same to a range, its end included."""
-        import ctypes
-
         call = _Call()
         ends = (ctypes.c_uint64(goal.start), ctypes.c_uint64(goal.end))
-        return self._encoded("encoded_to", *ends, call.spans(spans), meter=meter, spans=spans)
+        return self._encoded("encoded_to", *ends, call.rows("Q", spans), meter=meter, spans=spans)
 
     def _encoded(self, name: str, *arguments: Any, meter: Meter, spans: Sequence[Span]) -> Iterator[EncodedRow]:
         given = _Given(1)
         size = self.bytes_in(spans)
         self._run(name, *arguments, background.processors(), CONTROL, given.argument, meter=meter, size=size)
-        return map(EncodedRow._make, struct.iter_unpack("=QQiIIII4x", given.view("B", 40)))
+        return map(EncodedRow._make, given.rows("QQiIIII4x"))
 
     def words_into(self, goal: Span, spans: Sequence[Span], meter: Meter) -> Iterator[tuple[int, int]]:
         """(address, value) of each word that leads into a range, its end included."""
-        import ctypes
-
         call, given, goals = _Call(), _Given(1), (ctypes.c_uint64(goal.start), ctypes.c_uint64(goal.end))
-        arguments = (*goals, call.spans(spans), background.processors(), CONTROL, given.argument)
+        arguments = (*goals, call.rows("Q", spans), background.processors(), CONTROL, given.argument)
         self._run("search", *arguments, meter=meter, size=self.bytes_in(spans))
-        return struct.iter_unpack("=QQ", given.view("B", 16))
+        return given.rows("QQ")
 
 
 class Stretch(NamedTuple):
@@ -892,13 +861,17 @@ class Stopped(NamedTuple):
 
 
 class StaleRows(NamedTuple):
-    """Edges from words that hold no pointers, in order of these."""
+    """Edges from words that hold no pointers, in order of these: parallel arrays."""
 
-    addresses: Sequence[int]
-    sources: Sequence[int]
-    edges: Sequence[int]
-    whys: Sequence[int]
-    sure: Sequence[int]
+    addresses: Sequence[int] = ()
+    """Where each word lies."""
+    sources: Sequence[int] = ()
+    """The block that it lies in, or NOBODY."""
+    edges: Sequence[int] = ()
+    whys: Sequence[int] = ()
+    """What was said of it."""
+    sure: Sequence[int] = ()
+    """How sure that is."""
 
 
 CONTENTS = (
@@ -945,15 +918,44 @@ class EncodedRow(NamedTuple):
         return bool(self.flags & 2)
 
 
-class Groups(NamedTuple):
-    """Blocks that hang together."""
+class Lumps:
+    """Blocks that hang together: each lump is a block that nothing of the others leads to, or the first of a cycle of
+    which that is so, with all that hangs on it. In order of their heads. A program that leaks loses millions of blocks,
+    most of them alone: these take four bytes each."""
 
-    heads: Sequence[int]
-    leading: Sequence[int]
-    ends: Sequence[int]
-    others: Sequence[int]
-    way_ends: Sequence[int]
-    ways: Sequence[int]
+    def __init__(
+        self,
+        heads: Sequence[int],
+        leading: Sequence[int],
+        ends: Sequence[int],
+        others: Sequence[int],
+        way_ends: Sequence[int],
+        ways: Sequence[int],
+    ) -> None:
+        self.heads = heads
+        self._leading, self._ends, self._others = leading, ends, others
+        self._way_ends, self._ways = way_ends, ways
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def hanging(self) -> Iterator[tuple[int, Sequence[int]]]:
+        """Of those of more than one block the head, and all that hangs on it, and on no head before it; of a cycle the
+        rest as well."""
+        begin = 0
+        for head, end in zip(self._leading, self._ends):
+            yield head, self._others[begin:end]
+            begin = end
+
+    def ways_round(self) -> Iterator[Sequence[int]]:
+        """Of each cycle the shortest way round from its head on; of a long one only its begin."""
+        begin = 0
+        for end in self._way_ends:
+            yield self._ways[begin:end]
+            begin = end
+
+    def blocks(self) -> array[int]:
+        return array("I", self.heads) + array("I", self._others)
 
 
 class EdgeTable(_Owned):
@@ -966,15 +968,11 @@ class EdgeTable(_Owned):
     @classmethod
     def of(cls, offsets: Buffer, edges: Buffer) -> EdgeTable:
         """Of arrays of 32 bits."""
-        import ctypes
-
         call, pointer = _Call(), ctypes.c_void_p()
         _checked(_library().arenascope_graph(call.table(offsets), call.table(edges), ctypes.byref(pointer)))
         return cls(pointer, lambda: None)
 
     def _tables(self) -> tuple[memoryview, memoryview]:
-        import ctypes
-
         tables = (ctypes.c_uint64 * 4)()
         self._call("graph_tables", ctypes.byref(tables))
         return _view(self._handle, tables[0], 4 * tables[1], "I"), _view(self._handle, tables[2], 4 * tables[3], "I")
@@ -982,14 +980,12 @@ class EdgeTable(_Owned):
     def with_edges(self, further: Sequence[tuple[int, int]]) -> EdgeTable:
         """The same with more, (block, edge), behind the others of their blocks."""
         call = _Call()
-        rows = array("I", [each for row in further for each in row])
-        return self._other("graph_with", call.table(rows, len(further)))
+        return self._other("graph_with", call.rows("I", further))
 
     def without(self, fewer: Sequence[tuple[int, int]]) -> EdgeTable:
         """The same without these, (block, edge), each as often as it is given."""
         call = _Call()
-        rows = array("I", [each for row in fewer for each in row])
-        return self._other("graph_without", call.table(rows, len(fewer)))
+        return self._other("graph_without", call.rows("I", fewer))
 
     def lasting(self, passing: bytearray) -> EdgeTable:
         """The same without stale edges, and without those from blocks that pass sooner than what they lead to:
@@ -997,8 +993,6 @@ class EdgeTable(_Owned):
         return self._other("graph_lasting", _Call().table(passing))
 
     def _other(self, name: str, table: Any) -> EdgeTable:
-        import ctypes
-
         pointer = ctypes.c_void_p()
         self._follow(name, table, CONTROL, ctypes.byref(pointer))
         return EdgeTable(pointer, self._stop_if_asked)
@@ -1014,7 +1008,7 @@ class EdgeTable(_Owned):
 
     def mark(
         self,
-        first: Buffer,
+        first: Iterable[int],
         marks: bytearray,
         mark: int,
         starts_only: bool = False,
@@ -1023,16 +1017,16 @@ class EdgeTable(_Owned):
         """Marks these and what hangs on them, all that had less; returns these in the order in which they were met.
         `parents`, where it is given, learns by which block each was met."""
         call, given = _Call(), _Given(1)
-        tables = (call.table(first), call.table(marks), mark, starts_only, call.table(parents))
+        tables = (call.table(array("I", first)), call.table(marks), mark, starts_only, call.table(parents))
         self._follow("graph_mark", *tables, CONTROL, given.argument)
         return given.view("I")
 
-    def groups(self, nodes: Buffer, starts_only: bool) -> Groups:
-        """Which of these blocks, which are in order, nothing of the others leads to, with what hangs on them. With
-        `starts_only` pointers to insides do not count."""
+    def lumps(self, nodes: Buffer, starts_only: bool = False) -> Lumps:
+        """Every one of these blocks, which are in order, in one lump. With `starts_only` pointers to insides do not
+        count."""
         call, given = _Call(), _Given(6)
         self._follow("graph_groups", call.table(nodes), starts_only, CONTROL, given.argument)
-        return Groups(*(given.view(code, at=at) for at, code in enumerate("IIQIQI")))
+        return Lumps(*(given.view(code, at=at) for at, code in enumerate("IIQIQI")))
 
     def hold(self, leads: Buffer, skipped: int, whose: Buffer, parents: Buffer, ties: Buffer, ranks: Buffer) -> None:
         """Finds the main holders of what nobody holds yet. `leads` are rows of (rank, owner, edge, the block that has
@@ -1074,27 +1068,27 @@ class EdgeTable(_Owned):
         tree = self.dominators(offsets, held, meter)
         tables = [call.table(each) for each in (*tree, offsets, held, sizes, whose, ties)]
         self._follow("graph_ownership", *tables, CONTROL, given.argument)
-        steps, others = given.view("B", 24, at=4), given.view("I", at=5)
-        rows = [
-            OwnedSums(
-                numbers[0],
-                numbers[1],
-                numbers[2],
-                numbers[3],
-                numbers[4],
-                steps=[*struct.iter_unpack("=3Q", steps[24 * numbers[5] : 24 * (numbers[5] + numbers[6])])],
-                others=others[numbers[7] : numbers[7] + numbers[8]].tolist(),
-                whole=bool(numbers[9]),
-                as_good=numbers[10],
+        steps, others = [*map(HeldStep._make, given.rows("3Q", at=4))], given.view("I", at=5)
+        rows = list[OwnedSums]()
+        for *sums, step, step_count, other, other_count, whole, as_good in given.rows("11Q", at=3):
+            way = steps[step : step + step_count]
+            rows.append(
+                OwnedSums._make((*sums, way, others[other : other + other_count].tolist(), bool(whole), as_good))
             )
-            for numbers in struct.iter_unpack("=11Q", given.view("B", 88, at=3))
-        ]
-        joints, joint_owners = given.view("B", 24, at=6), given.view("I", at=7)
+        joint_owners = given.view("I", at=7)
         jointly = [
-            (joint_owners[first : first + count].tolist(), size)
-            for size, first, count in struct.iter_unpack("=3Q", joints)
+            (joint_owners[first : first + count].tolist(), size) for size, first, count in given.rows("3Q", at=6)
         ]
         return Ownership(given.view("i"), given.view("i", at=1), given.view("B", at=2), rows, jointly)
+
+
+class HeldStep(NamedTuple):
+    """A block on the way from an owner to where what it holds spreads."""
+
+    block: int
+    blocks: int
+    """How many blocks it holds, itself among them."""
+    bytes: int
 
 
 class OwnedSums(NamedTuple):
@@ -1107,8 +1101,7 @@ class OwnedSums(NamedTuple):
     alone_bytes: int
     tied_bytes: int
     """Bytes that another owner leads to in as few steps."""
-    steps: Sequence[tuple[int, int, int]]
-    """(block, blocks, bytes) of each block on the way to where what it holds spreads."""
+    steps: Sequence[HeldStep]
     others: Sequence[int]
     """Other owners of what it does not hold alone, those that lead to most of it first."""
     whole: bool
@@ -1140,16 +1133,23 @@ class TypesQuestion:
         self.numbers = array("q")
         self.text = bytearray()
 
-    def number(self, number: int) -> None:
-        """Adds a number, or an address of 64 bits."""
-        self.numbers.append(number - (1 << 64) if number >= 1 << 63 else number)
+    def put(self, *numbers: Optional[int]) -> None:
+        """Adds numbers, or addresses of 64 bits; None stands for none."""
+        for each in numbers:
+            number = NOTHING if each is None else each
+            self.numbers.append(number - (1 << 64) if number >= 1 << 63 else number)
 
-    def string(self, text: bytes) -> None:
-        self.number(len(text))
-        self.text += text
+    def put_list(self, numbers: Sequence[int]) -> None:
+        """Adds numbers, and in front of them how many there are."""
+        self.put(len(numbers), *numbers)
+
+    def string(self, text: Union[str, bytes]) -> None:
+        data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+        self.put(len(data))
+        self.text += data
 
     def strings(self, texts: Sequence[bytes]) -> None:
-        self.number(len(texts))
+        self.put(len(texts))
         for each in texts:
             self.string(each)
 
@@ -1197,11 +1197,6 @@ class TypesAnswer:
         self._from += size or 0
         return None if size is None else bytes(self._text[start : self._from])
 
-    def numbers(self) -> list[int]:
-        rest = self._numbers[self._at :]
-        self._at += len(rest)
-        return rest
-
 
 class EngineTypes(_Owned):
     """Types and variables of a program, from the debug information in files of its modules."""
@@ -1209,36 +1204,32 @@ class EngineTypes(_Owned):
     def __init__(self, modules: TypesQuestion, size: int, stop_if_asked: Callable[[], None] = lambda: None) -> None:
         """`modules` as arenascope_types_read has them; `size`: about how many bytes of debug information there are."""
         library = _library()
-        import ctypes  # which is there, or there would be no library
-
         pointer = ctypes.c_void_p()
         _checked(library.arenascope_types_open(ctypes.byref(pointer)))
         super().__init__(pointer, library.arenascope_types_close, stop_if_asked)
         call = _Call()
-        self._run("types_read", call.table(modules.numbers), call.table(modules.text), CONTROL, size=size)
+        self._run("types_read", *call.question(modules), CONTROL, size=size)
 
     def ask(self, kind: str, *about: Union[int, str, TypesQuestion]) -> TypesAnswer:
         """Asks arenascope_types_KIND: numbers are of 64 bits, texts and questions tables."""
-        import ctypes
-
         call, given = _Call(), _Given(2)
         words: list[Any] = []
         for each in about:
             if isinstance(each, TypesQuestion):
-                words += [call.table(each.numbers), call.table(each.text)]
+                words += call.question(each)
             elif isinstance(each, str):
                 words.append(call.table(bytearray(each.encode("utf-8", "replace"))))
             else:
                 words.append(ctypes.c_uint64(each & (1 << 64) - 1))
         self._call(f"types_{kind}", *words, given.argument)
-        return TypesAnswer(given.view("q"), given.view("B", at=1))
+        return given.answer()
 
     def locals(self, image: EngineImage, stacks: TypesQuestion, threads: int) -> TypesAnswer:
         """The variables of threads' frames, whose stacks are in the image, as arenascope_types_locals has them."""
         call, given = _Call(), _Given(2)
-        arguments = (image.pointer, call.table(stacks.numbers), call.table(stacks.text), CONTROL, given.argument)
+        arguments = (image.pointer, *call.question(stacks), CONTROL, given.argument)
         self._run("types_locals", *arguments, size=threads, at_once=FEW_THREADS)
-        return TypesAnswer(given.view("q"), given.view("B", at=1))
+        return given.answer()
 
 
 class TracedBlocks(_Owned):
@@ -1254,11 +1245,9 @@ class TracedBlocks(_Owned):
         stop_if_asked: Callable[[], None] = lambda: None,
     ) -> None:
         """`question` as arenascope_trace has it; `size`: bytes of all blocks."""
-        import ctypes
-
         pointer, call = ctypes.c_void_p(), _Call()
-        tables = call.table(question.numbers), call.table(question.text)
-        image._run("trace", types.pointer, *tables, CONTROL, ctypes.byref(pointer), size=size, meter=meter)
+        arguments = types.pointer, *call.question(question), CONTROL, ctypes.byref(pointer)
+        image._run("trace", *arguments, size=size, meter=meter)
         super().__init__(pointer, _library().arenascope_traced_close, stop_if_asked)
         self.image, self.types = image, types
         given = (ctypes.c_uint64 * 12)()
@@ -1273,7 +1262,7 @@ class TracedBlocks(_Owned):
         """What the numbers in the tables stand for, as arenascope_traced_names has it."""
         given = _Given(2)
         self._call("traced_names", given.argument)
-        return TypesAnswer(given.view("q"), given.view("B", at=1))
+        return given.answer()
 
     def rows(self, matching: bytes) -> TypesAnswer:
         """The containers by the way to them, as arenascope_traced_rows has them. `matching`: a byte for each block, or
@@ -1281,28 +1270,28 @@ class TracedBlocks(_Owned):
         call, given, size = _Call(), _Given(2), 2 * len(self.name)
         table = call.table(bytearray(matching))
         self.image._run("traced_rows", self.types.pointer, self.pointer, table, CONTROL, given.argument, size=size)
-        return TypesAnswer(given.view("q"), given.view("B", at=1))
+        return given.answer()
 
     def waste(self, present: Optional[Sequence[Span]]) -> TypesAnswer:
         """What of the blocks is not needed, as arenascope_traced_waste has it. `present`: what is in memory, in order;
         None: that is not known."""
         call, given, size = _Call(), _Given(2), 2 * len(self.name)
-        spans = call.spans(present or ()), int(present is not None)
+        spans = call.rows("Q", present or ()), int(present is not None)
         self.image._run("traced_waste", self.types.pointer, self.pointer, *spans, CONTROL, given.argument, size=size)
-        return TypesAnswer(given.view("q"), given.view("B", at=1))
+        return given.answer()
 
     def steps(self, pairs: Sequence[tuple[int, int]]) -> list[str]:
         """By which step a block leads to another, "" where types do not tell; of each pair of blocks' numbers."""
         call, given = _Call(), _Given(2)
         asked = call.table(array("I", [number for pair in pairs for number in pair]))
         self.image._call("traced_steps", self.types.pointer, self.pointer, asked, given.argument)
-        answer = TypesAnswer(given.view("q"), given.view("B", at=1))
+        answer = given.answer()
         return [answer.string() for _ in pairs]
 
     def values(self, question: TypesQuestion, meter: Meter) -> TypesAnswer:
         """What objects of a type have in their members, as arenascope_traced_values has it."""
         given = self._asked("traced_values", question, meter)
-        return TypesAnswer(given.view("q"), given.view("B", at=1))
+        return given.answer()
 
     def matching(self, question: TypesQuestion, meter: Meter) -> tuple[list[int], memoryview]:
         """For which objects conditions hold, as arenascope_traced_matching has it: four numbers for each condition, and
@@ -1312,9 +1301,8 @@ class TracedBlocks(_Owned):
 
     def _asked(self, name: str, question: TypesQuestion, meter: Meter) -> _Given:
         call, given, size = _Call(), _Given(2), 2 * len(self.name)
-        tables = call.table(question.numbers), call.table(question.text)
-        control = CONTROL, given.argument
-        self.image._run(name, self.types.pointer, self.pointer, *tables, *control, size=size, meter=meter)
+        arguments = self.types.pointer, self.pointer, *call.question(question), CONTROL, given.argument
+        self.image._run(name, *arguments, size=size, meter=meter)
         return given
 
     def fitting(self, types: Sequence[int], starts: Sequence[int]) -> list[tuple[int, int]]:
@@ -1330,17 +1318,15 @@ class TracedBlocks(_Owned):
 def python_objects(image: EngineImage, question: TypesQuestion, size: int, meter: Meter) -> TypesAnswer:
     """What lies below the modules and frames of CPython, as arenascope_python has it; `size`: of references."""
     call, given = _Call(), _Given(2)
-    tables = call.table(question.numbers), call.table(question.text)
-    image._run("python", *tables, CONTROL, given.argument, size=size, at_once=FEW_STEPS, meter=meter)
-    return TypesAnswer(given.view("q"), given.view("B", at=1))
+    arguments = *call.question(question), CONTROL, given.argument
+    image._run("python", *arguments, size=size, at_once=FEW_STEPS, meter=meter)
+    return given.answer()
 
 
 class ObjectReading(_Owned):
     """What objects of types that were traced hold, as engine/src/types/tracer/reading.rs has it."""
 
     def __init__(self, traced: TracedBlocks) -> None:
-        import ctypes
-
         pointer = ctypes.c_void_p()
         image, types = traced.image, traced.types
         traced._call("reading_open", image.pointer, types.pointer, ctypes.byref(pointer))
@@ -1350,16 +1336,12 @@ class ObjectReading(_Owned):
 
     def nature(self, type: int) -> tuple[bool, bool, bool]:
         """Whether a type is a library's container, one of numbers, and whether it is flexible."""
-        import ctypes
-
         self._call("reading_nature", ctypes.c_int32(type), ctypes.byref(self._nature))
         bits = self._nature.value
         return bool(bits & 1), bool(bits & 2), bool(bits & 4)
 
     def contents(self, type: int, address: int) -> tuple[Optional[int], Optional[tuple[int, int, int]]]:
         """How many elements a container has, and of a text where it begins, its letters, and bytes of a letter."""
-        import ctypes
-
         self._call("reading_contents", ctypes.c_int32(type), ctypes.c_uint64(address), self._contents)
         has_elements, elements, has_text, start, length, size = self._contents
         return elements if has_elements else None, (start, length, size) if has_text else None

@@ -15,7 +15,7 @@ from subjects import Started, compiled
 from arenascope.sources.core.core_image import CoreImage
 from arenascope.sources.elf.elf_file import proven_files
 from arenascope.sources.shell_target import ShellTarget
-from arenascope.sources.type_source import Local
+from arenascope.sources.type_source import StartVariable
 from arenascope.sources.types_by_engine import TypesByEngine
 
 SOURCE = """
@@ -195,12 +195,12 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         image.close()
 
 
-def own_name(local: Local) -> str:
+def own_name(local: StartVariable) -> str:
     """A function's name as __func__ has it."""
     return LAMBDA if LAMBDA in local.function else local.function.partition("(")[0]
 
 
-def value_of(types: TypesByEngine, local: Local) -> Optional[int]:
+def value_of(types: TypesByEngine, local: StartVariable) -> Optional[int]:
     """A pointer's value, or where an array is."""
     if local.data is not None or local.address is None:
         return int.from_bytes(local.data, "little") if local.data is not None else None

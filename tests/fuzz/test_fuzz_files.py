@@ -150,7 +150,7 @@ def _modules(core: CoreImage) -> Iterator[Field]:
     program = Elf(core.read, core.auxv[AT_PHDR] - HEADER_BYTES[word], mapped=True)
     dynamic = next(segment for segment in program.segments if segment.type == PT_DYNAMIC)
     yield from table("dynamic", program.bias + dynamic.address, dynamic.memory_size // word)
-    debug = dynamic_tags(program, dynamic).get(DT_DEBUG, 0)
+    debug = dynamic_tags(program).get(DT_DEBUG, 0)
     yield from table("r_debug", debug, 5)
     entry = memory.try_word(debug + word)
     while entry:

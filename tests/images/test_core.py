@@ -69,7 +69,7 @@ def test_threads(core, dumped):
         thread = threads[facts[f"tid_{name}"]]
         assert thread.thread_pointer == facts[f"tp_{name}"]
         assert 0 < facts[f"sp_{name}"] - thread.stack_pointer < 4096
-    assert core.notes.records[0].tid in threads
+    assert core.notes.register_sets[0].tid in threads
 
 
 def test_the_kernel_names_the_main_thread(core, dumped):

@@ -200,7 +200,7 @@ def test_what_is_asked_of_a_guard_that_has_ended(tmp_path):
         own = [os.open(tmp_path / "own", os.O_RDWR | os.O_CREAT) for _ in range(8)]
         for _ in range(2):
             with pytest.raises(HoldEnded):
-                held.records()
+                held.register_sets()
         assert [os.fstat(each).st_size for each in own] == [0] * len(own)
         for each in own:
             os.close(each)

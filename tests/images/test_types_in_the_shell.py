@@ -25,7 +25,7 @@ from arenascope.sources import types_by_engine
 from arenascope.sources.live.live_target import ProcessTarget
 from arenascope.sources.shell_target import ShellTarget
 from arenascope.sources.target import Target
-from arenascope.sources.type_source import Local, TypeFacts
+from arenascope.sources.type_source import StartVariable, TypeFacts
 from arenascope.sources.types_by_engine import TypesByEngine
 
 SOURCE = """
@@ -66,7 +66,7 @@ def types_of(subject: Subject, **how: Optional[bool]) -> TypesByEngine:
     return types
 
 
-def locals_of_main(types: TypesByEngine) -> dict[str, tuple[Local, TypeFacts]]:
+def locals_of_main(types: TypesByEngine) -> dict[str, tuple[StartVariable, TypeFacts]]:
     return {each.name: (each, types.facts(each.type)) for each in types.locals() if each.function == "main()"}
 
 

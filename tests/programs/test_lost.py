@@ -26,10 +26,10 @@ from subjects import Subject
 from waiting import standing
 
 from arenascope.blocks.graph.blocks import live_blocks
-from arenascope.blocks.graph.edges import Lumps
 from arenascope.blocks.graph.unreached import find_leaks
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.framework.live_copy import search_of
+from arenascope.engine import Lumps
 from arenascope.session.session import Session
 
 LOST = 1

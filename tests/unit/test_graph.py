@@ -12,7 +12,7 @@ import pytest
 
 from arenascope.base.progress_bar import Unseen
 from arenascope.blocks.graph.blocks import DEEP, EDGE_SHIFT, INSIDE, Marks, SpanMark
-from arenascope.blocks.graph.edges import Graph, lumps
+from arenascope.blocks.graph.edges import Graph
 from arenascope.blocks.graph.leads import Lead
 from arenascope.blocks.graph.main_holders import sure_holders
 from arenascope.engine import ENCODINGS, EdgeTable, EngineImage
@@ -143,7 +143,7 @@ def test_what_hangs_on_some_blocks(seed: int) -> None:
                 met.add(block)
                 todo += [each >> EDGE_SHIFT for each in edges[block] if not (starts_only and each & INSIDE)]
         marks, parents = bytearray(count), array("i", [-1]) * count
-        found = graph.mark(first, marks, 2, starts_only, parents)
+        found = graph.table.mark(first, marks, 2, starts_only, parents)
         assert {*found} == met == {block for block, mark in enumerate(marks) if mark == 2}
         assert len(found) == len(met)
         for block in met:
@@ -159,9 +159,9 @@ def test_lumps_hold_each_block_once(seed: int) -> None:
         [rng.randrange(every) << EDGE_SHIFT | rng.randrange(2) for _ in range(rng.randrange(3))] for _ in range(every)
     ]
     for starts_only in (False, True):
-        found = lumps(graph_of(edges), nodes, starts_only)
+        found = graph_of(edges).table.lumps(nodes, starts_only)
         assert sorted(found.blocks()) == [*nodes]
-        others = {lump.head: set(lump.others) for lump in found.hanging()}
+        others = {head: set(hanging) for head, hanging in found.hanging()}
         assert set(others) <= set(found.heads)
         assert [*found.heads] == sorted(found.heads)
         # nothing leads to a head but what it leads to itself: a cycle
@@ -191,7 +191,7 @@ def test_the_way_round_a_cycle_is_the_shortest(seed: int) -> None:
             todo += new
         return found
 
-    found = lumps(graph_of(edges), array("I", range(count)))
+    found = graph_of(edges).table.lumps(array("I", range(count)))
     ways = {way[0]: [*way] for way in found.ways_round()}
     assert {*ways} == {head for head in found.heads if head in steps(head)}
     for head, way in ways.items():
@@ -202,7 +202,7 @@ def test_the_way_round_a_cycle_is_the_shortest(seed: int) -> None:
 def test_a_long_way_round_is_told_in_part() -> None:
     count = 1000
     ring = [[(node + 1) % count << EDGE_SHIFT] for node in range(count)]
-    (way,) = lumps(graph_of(ring), array("I", range(count))).ways_round()
+    (way,) = graph_of(ring).table.lumps(array("I", range(count))).ways_round()
     assert [*way] == [*range(64)]
 
 

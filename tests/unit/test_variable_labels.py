@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arenascope.blocks.declared.named_blocks import StartVariable
+from arenascope.sources.type_source import StartVariable
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import Counter
 from itertools import compress
 from operator import add
 from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence
@@ -16,7 +15,6 @@ from ..glibc.malloc_chunk import masked
 from ..glibc.sweep import blocks, free_chunks
 from ..session.session import Session
 from .recognise.all_recognisers import NONE, Catalogue
-from .recognise.module_memory import MemoryPages
 
 if TYPE_CHECKING:
     from .graph.blocks import LiveBlocks
@@ -173,7 +171,7 @@ class Index:
         self._weak = bytearray()
         """Of each kind, by its number: whether holders may tell more."""
         self.mapped = {block.chunk + session.layout.header for block in session.mmapped}
-        self.words = MemoryPages(session.memory).words
+        self.words = session.memory.try_words
 
     def _number(self, user: int) -> int:
         number = bisect_left(self.starts, user)
@@ -199,10 +197,6 @@ class Index:
         number, front = self._find(user)
         return IndexedBlock(self.kinds[number], self._usable(number) - front) if number != NONE else None
 
-    def kind(self, user: int) -> int:
-        number, _ = self._find(user)
-        return self.kinds[number] if number != NONE else NONE
-
     def put(self, user: int, kind: int) -> None:
         number, _ = self._find(user)
         if number != NONE:
@@ -220,13 +214,9 @@ class Index:
         starts, ends = (array("Q", compress(each, chosen)) for each in (self.starts, self._blocks.ends))
         return starts, array("Q", map(self._usable_between, starts, ends))
 
-    def counts(self) -> Counter[int]:
-        """How many blocks each kind has."""
-        return Counter(self.kinds)
-
     def pointers(self, user: int, size: int) -> Iterator[tuple[int, int]]:
         """(offset, word) of the words there that may lead to blocks."""
-        for at, word in enumerate(self.words(user, size // self._word) or ()):
+        for at, word in enumerate(self.words(user, max(0, size) // self._word) or ()):
             if self.low <= word < self.high and not word % self._word:
                 yield at * self._word, word
 

@@ -87,12 +87,9 @@ THREAD_CACHE = Kind("glibc's thread cache", "holder", how="its thread's own poin
 
 
 def catalogue_of(session: Session) -> Catalogue:
-    heaps = [heap for each in session.heaps.values() for heap in each]
-    mapped = session.mmapped
-    starts = [*(heap.address for heap in heaps), *(block.base for block in mapped)]
-    ends = [*(heap.end for heap in heaps), *(block.base + block.bytes for block in mapped)]
-    ground, low, high = ground_of(session), min(starts, default=0), max(ends, default=0)
-    return Catalogue(ground, low, high, lambda: live_blocks(session).engine)
+    parts = [*session.heap_ranges, *(Span(block.base, block.base + block.bytes) for block in session.mmapped)]
+    low, high = min((each.start for each in parts), default=0), max((each.end for each in parts), default=0)
+    return Catalogue(ground_of(session), low, high, lambda: live_blocks(session).engine)
 
 
 def live_kinds(session: Session, only: Optional[int] = None, holders: bool = True) -> NamedLiveBlocks:

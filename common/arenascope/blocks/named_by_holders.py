@@ -86,11 +86,11 @@ def _in_order(usables: Mapping[int, int]) -> Rows:
 
 
 def name_bodies(
-    session: Session, engine: EngineImage, index: Index, keeper: RuntimeKeeper, kinds: Sequence[Kind]
+    session: Session, engine: EngineImage, index: Index, keeper: RuntimeKeeper
 ) -> Iterator[tuple[int, Kind]]:
     """What to call blocks of which nothing certain is known, by their addresses."""
-    weak = {number for number in range(len(kinds)) if index.is_weak(number)}
-    holders = {number for number, kind in enumerate(kinds) if kind.name in keeper.holders}
+    weak = {number for number in range(len(index.names)) if index.is_weak(number)}
+    holders = {number for number, kind in enumerate(index.names) if kind.name in keeper.holders}
     blocks = [Span(user, user + min(usable, HOLDER)) for user, usable, _ in index.of_kinds(holders)]
     where = Searched(list(_arenas(session)) if keeper.apart else (), blocks)
     rows = _rows(index, weak, index.fronts) if any(where) else None
@@ -111,14 +111,14 @@ def name_bodies(
 
 
 def name_keys_of_objects(
-    session: Session, engine: EngineImage, index: Index, python: Python, kinds: Sequence[Kind]
+    session: Session, engine: EngineImage, index: Index, python: Python
 ) -> Iterator[tuple[int, Kind]]:
     """Tables of keys of what objects have as their __dict__, by the type of these. Other dicts say nothing."""
-    tables = {number for number, kind in enumerate(kinds) if kind == DICT_KEYS}
+    tables = {number for number, kind in enumerate(index.names) if kind == DICT_KEYS}
     rows = _rows(index, tables)
     if not rows[0]:
         return
-    own = {number for number, kind in enumerate(kinds) if kind.kind == "python"} - tables
+    own = {number for number, kind in enumerate(index.names) if kind.kind == "python"} - tables
     objects = [Span(user, user + min(usable, OBJECT)) for user, usable, _ in index.of_kinds(own)]
     where = Searched(list(_arenas(session)), objects)
     with session.meter("looking for Python's dicts", 2 * sum(each.bytes for part in where for each in part)) as meter:
@@ -154,7 +154,7 @@ def _arenas(session: Session) -> Iterator[Span]:
     """Where these lie: anonymous memory of the program's own that is not malloc's."""
     taken = sorted(
         [
-            *((heap.address, heap.end) for each in session.heaps.values() for heap in each),
+            *session.heap_ranges,
             *((block.base, block.base + block.bytes) for block in session.mmapped),
         ]
     )
@@ -190,9 +190,10 @@ class VariablePath(NamedTuple):
     deep: int
 
 
-def name_by_ways(index: Index, kinds: Sequence[Kind], ways: Iterable[VariablePath]) -> Iterator[tuple[int, Kind]]:
+def name_by_ways(index: Index, ways: Iterable[VariablePath]) -> Iterator[tuple[int, Kind]]:
     """What to call them, by their addresses; `ways` are those of one pointer."""
-    left = _vague_blocks(index, kinds)
+    kinds = index.names
+    left = sum(blocks for kind, blocks in Counter(index.kinds).items() if kind != NONE and kinds[kind].kind in VAGUE)
     met: set[int] = set()
     following = deque(ways)
     looked = 0
@@ -218,12 +219,6 @@ def name_by_ways(index: Index, kinds: Sequence[Kind], ways: Iterable[VariablePat
             if way.deep < DEEPEST and followed < MOST_OF_ONE:
                 following.append(VariablePath(word, name, way.deep + (not alike)))
                 followed += 1
-
-
-def _vague_blocks(index: Index, kinds: Sequence[Kind]) -> int:
-    """How many there are at most."""
-    counts: Counter[int] = index.counts()
-    return sum(blocks for kind, blocks in counts.items() if kind != NONE and kinds[kind].kind in VAGUE)
 
 
 DATA = Kind("ArrayBuffer data", "holder", how="its v8::BackingStore, and the length there")
@@ -316,17 +311,18 @@ class HolderPass:
     def run(self, declared: Sequence[Known]) -> None:
         """Raises KeyboardInterrupt, and what was named until then is. `declared`: holders that have the names of their
         types already, with the kinds that they had before, in address order."""
+        where = self._session, self._engine, self._index
         self._look_into_holders(declared)
         for keeper in self._catalogue.keepers:
-            for user, kind in name_bodies(self._session, self._engine, self._index, keeper, self._kinds):
-                self._index.put(user, self._number(kind))
+            self._put_all(name_bodies(*where, keeper))
         if self._catalogue.python.runs:
-            for user, kind in name_keys_of_objects(
-                self._session, self._engine, self._index, self._catalogue.python, self._kinds
-            ):
-                self._index.put(user, self._number(kind))
+            self._put_all(name_keys_of_objects(*where, self._catalogue.python))
         self._name_plainly()
-        for user, kind in name_by_ways(self._index, self._kinds, self._ways()):
+        self._put_all(name_by_ways(self._index, self._ways()))
+
+    def _put_all(self, found: Iterable[tuple[int, Kind]]) -> None:
+        """Each is noted before the next is looked for."""
+        for user, kind in found:
             self._index.put(user, self._number(kind))
 
     def _look_into_holders(self, declared: Sequence[Known]) -> None:
@@ -371,7 +367,7 @@ class HolderPass:
             array("Q", sorted(index.mapped)),
             array("Q", chain.from_iterable(self._fixed())),
             array("Q", chain.from_iterable(declared)),
-            sorted(Span(each.start, each.end) for each in code),
+            code,
             (index.low, index.high, skew, mask, program),
         )
 
@@ -379,13 +375,12 @@ class HolderPass:
         """(start, bytes, whether it is a stack) of variables of modules, and of what lies on stacks."""
         ends = self._session.bss_ends
         bss = {each.start: each._replace(end=ends[each.start]) for each in self._session.regions if each.start in ends}
-        # the break can go on where .bss ends
-        heaps = sorted((heap.address, heap.end) for each in self._session.heaps.values() for heap in each)
         for module in self._catalogue.ground.modules.all:
             last = module.regions[-1]
             for region in [*module.regions, *filter(None, [bss.get(last.end)])]:
                 if region.writable and region.present and not region.shared:
-                    for start, end in without(region, heaps):
+                    # the break can go on where .bss ends
+                    for start, end in without(region, self._session.heap_ranges):
                         yield start, min(end - start, GLOBALS), False
         threads = self._session.target_threads
         limit = min(STACK, STACKS // max(1, len(threads)))

@@ -19,8 +19,9 @@ from .declared.container_rows import ContainerRow, Elements
 from .declared.waste_rows import TakesMost, WasteRow
 from .graph.pointers_to import ImageSearch
 from .recognise.module_memory import LoadedModules, ground_of
+from .recognise.python import TYPE_TYPE, cpython
 
-TYPE, RUNTIME, VERSION = "PyType_Type", "_PyRuntime", "Py_Version"
+RUNTIME, VERSION = "_PyRuntime", "Py_Version"
 WORD = 8
 MOST = 1 << 10
 """Interpreters, threads of one, frames of one."""
@@ -183,22 +184,12 @@ def python_way(search: ImageSearch, address: int) -> Optional[str]:
 
 def has_python(session: Session) -> bool:
     """Whether CPython is in the process."""
-    return _cpython(ground_of(session)) is not None
-
-
-def _cpython(ground: LoadedModules) -> Optional[tuple[Module, Mapping[str, int]]]:
-    """The module that has it, and what that exports."""
-    for module in ground.modules.all:
-        if "python" in module.name or module is ground.modules.program:
-            exported = ground.modules.exported(module, (TYPE, RUNTIME, VERSION))
-            if TYPE in exported:
-                return module, exported
-    return None
+    return cpython(ground_of(session)) is not None
 
 
 def _found(search: ImageSearch, addresses: Sequence[int]) -> Optional[PythonObjects]:
     ground = ground_of(search.session)
-    python = _cpython(ground)
+    python = cpython(ground, RUNTIME, VERSION)
     return _of_interpreters(search, ground, *python, addresses) if python is not None else None
 
 
@@ -211,29 +202,23 @@ def _of_interpreters(
 ) -> PythonObjects:
     minor = _minor(ground, module, exported.get(VERSION))
     release = RELEASES.get(minor or 0)
-    type_words = ground.words(exported[TYPE], 2)
+    type_words = ground.words(exported[TYPE_TYPE], 2)
     is_plain = search.session.memory.pointer_size == WORD and search.session.memory.byte_order == "little"
-    if release is None or type_words is None or type_words[1] != exported[TYPE] or not is_plain:
+    if release is None or type_words is None or type_words[1] != exported[TYPE_TYPE] or not is_plain:
         return PythonObjects(problem=Statement("python-not-known", names={"version": f"3.{minor}" if minor else "?"}))
     interpreters = _interpreters(ground, minor or 0, release, exported.get(RUNTIME, 0))
     question = TypesQuestion()
-    numbers = (exported[TYPE], *release[:3], *release.function, *release.code_names, *release[5:10])
-    for number in numbers:
-        question.number(number)
+    question.put(exported[TYPE_TYPE], *release[:3], *release.function, *release.code_names, *release[5:10])
     _add_constants(question, ground)
-    question.number(len(interpreters))
+    question.put(len(interpreters))
     for each in interpreters:
-        question.number(each.address)
-        question.number(each.address + INTERPRETER)
+        question.put(each.address, each.address + INTERPRETER)
     frames = [frame for each in interpreters for frame in _frames(ground, each, release)]
-    question.number(len(frames))
+    question.put(len(frames))
     for frame in frames:
-        question.number(frame.code)
-        question.number(frame.variables)
-        question.string(frame.thread.encode())
-    question.number(len(addresses))
-    for address in addresses:
-        question.number(address)
+        question.put(frame.code, frame.variables)
+        question.string(frame.thread)
+    question.put_list(addresses)
     steps = search.bytes // A_STEP
     with search.session.meter("following Python's objects", steps) as meter:
         answer = python_objects(search.engine, question, steps, meter)
@@ -316,9 +301,9 @@ def _add_constants(question: TypesQuestion, ground: LoadedModules) -> None:
                 if data is not None:
                     found.append((region, data))
                     left -= size
-    question.number(len(found))
+    question.put(len(found))
     for region, data in sorted(found, key=lambda each: each[0].start):
-        question.number(region.start)
+        question.put(region.start)
         question.string(data)
 
 

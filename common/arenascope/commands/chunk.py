@@ -17,7 +17,7 @@ from ..blocks.graph.asked_address import Goal, asked_for
 from ..blocks.graph.blocks import live_blocks
 from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
-from ..blocks.graph.pointers_to import Ref
+from ..blocks.graph.roots import Ref
 from ..blocks.single_blocks import describe_block
 from ..glibc.regular_bins import bin_kind, fastbin_index, find_bin
 from ..glibc.sweep import Placed, find_blocks

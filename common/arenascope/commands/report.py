@@ -26,7 +26,7 @@ from ..blocks.declared.container_rows import ContainerRow
 from ..blocks.declared.once_per_image import containers_in, waste_in
 from ..blocks.declared.waste_rows import WasteRow
 from ..blocks.graph.blocks import OwnerPages
-from ..blocks.graph.edges import Lumps, build
+from ..blocks.graph.edges import build
 from ..blocks.graph.leads import Owner
 from ..blocks.graph.leak_rows import rows_of, with_guesses
 from ..blocks.graph.main_holders import JOINTLY, UNREACHED, OtherHolders, find_owners
@@ -35,7 +35,7 @@ from ..blocks.graph.returns import owned, returns
 from ..blocks.graph.unreached import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks
 from ..blocks.heap_strips import HeapStrips, draw, lay_types, page_cells, page_rows
 from ..blocks.type_figures import types_of
-from ..engine import chosen, describe, is_there, places_of
+from ..engine import Lumps, chosen, describe, is_there, places_of
 from ..glibc.malloc_par import arena_limit
 from ..glibc.release_table import alike
 from ..present import glossary

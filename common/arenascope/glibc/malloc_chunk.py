@@ -7,7 +7,7 @@ from typing import Mapping, NamedTuple, Optional
 
 from ..base.errors import MemoryReadError
 from ..base.heap_model import Bin, Finding, Statement
-from ..engine import FollowedList
+from ..engine import FollowedList, ListStart
 from ..sources.memory import Memory
 from .process_layout import Layout
 
@@ -54,6 +54,11 @@ class OneWay(NamedTuple):
     holder: int
     """The structure that holds its head."""
     arena: Optional[int]
+
+    def start(self, layout: Layout, head: int) -> ListStart:
+        """Returns what the engine must know to follow it."""
+        back = layout.header - self.to_user
+        return ListStart(0, head - back, 0, self.least, self.most, limit=self.limit, inside=back)
 
     def follow(
         self,

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 from itertools import combinations, islice
 from math import comb
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ..base.errors import MemoryReadError
 from ..base.heap_model import Heap, MmappedBlock, Tally
@@ -212,10 +212,8 @@ class Within(Enum):
     ANY = "whatever lies there now, if anything: part of it may be unmapped, or something mapped over it"
 
 
-class Ranges(Protocol):
-    """The arguments of search_ranges for one image."""
-
-    def __call__(self, *, within: Within) -> Iterable[MmappedSearch]: ...
+Ranges = Callable[[Within], "Iterable[MmappedSearch]"]
+"""search_ranges for one image."""
 
 
 def find_mmapped(inner: Inner, ranges: Ranges, counted: Optional[Tally], alone: bool) -> list[MmappedBlock]:
@@ -228,7 +226,7 @@ def find_mmapped(inner: Inner, ranges: Ranges, counted: Optional[Tally], alone: 
     layout, page = inner.layout, inner.page
     if counted is None:
         inner.begin(Try(_spans(ranges), grown=True))
-        return list(walk_mmapped(inner, ranges(within=Within.PRIVATE)))
+        return list(walk_mmapped(inner, ranges(Within.PRIVATE)))
     if not counted.chunks and (not counted.bytes or counts_headers_twice(layout, counted.bytes, 0)):
         return []
     likely: list[MmappedBlock] = []
@@ -256,7 +254,7 @@ def _ways(inner: Inner, ranges: Ranges, agreeing: Sequence[object]) -> Iterator[
 
 
 def _spans(ranges: Ranges) -> list[tuple[int, int]]:
-    return [(each.start, each.end) for each in ranges(within=Within.ANY)]
+    return [(each.start, each.end) for each in ranges(Within.ANY)]
 
 
 def _as_counted(inner: Inner, ranges: Ranges, counted: Tally, alone: bool) -> list[MmappedBlock]:
@@ -266,7 +264,7 @@ def _as_counted(inner: Inner, ranges: Ranges, counted: Tally, alone: bool) -> li
     total = 0
     # no block is larger than all together, unless that sum is damaged
     largest = counted.bytes if counted.bytes >= counted.chunks * inner.page else None
-    for block in walk_mmapped(inner, ranges(within=Within.PRIVATE), largest):
+    for block in walk_mmapped(inner, ranges(Within.PRIVATE), largest):
         blocks.append(block)
         total += block.bytes
         if alone and (len(blocks), total) == counted:
@@ -276,10 +274,10 @@ def _as_counted(inner: Inner, ranges: Ranges, counted: Tally, alone: bool) -> li
         return private
     most: list[MmappedBlock] = []
     if len(blocks) <= counted.chunks:  # where there are strangers, none is looked for that may be one rather
-        most = list(walk_mmapped(inner, ranges(within=Within.ANY), largest))
+        most = list(walk_mmapped(inner, ranges(Within.ANY), largest))
     if agree(layout, most, counted):
         return most
-    least = list(walk_mmapped(inner, ranges(within=Within.ONE), largest))
+    least = list(walk_mmapped(inner, ranges(Within.ONE), largest))
     known = set(least)
     split = [block for block in most if block not in known]
     for found in (least, without_strangers(least, counted), without_strangers(most, counted)):

@@ -350,60 +350,49 @@ def read_fastbins(
     header: ArenaHeader,
     reach: ArenaReach,
     findings: list[Finding],
-    followed: Mapping[int, FollowedList] = {},
+    followed: Mapping[int, FollowedList],
 ) -> Lists:
-    """Reads an arena's fastbins; `followed` are those that were followed before, by where their heads lie."""
+    """Reads an arena's fastbins, without empty ones; `followed` are those that were followed before, by where their
+    heads lie."""
     before = len(findings)
-    walked = walk_fastbins(memory, layout, header, findings, followed)
-    lists = tuple(reach.within(each, findings) for each in walked)
-    return Lists(lists, whole=len(findings) == before)
+    lists: list[Bin] = []
+    try:
+        for slot, head, links in _fast_lists(memory, layout, header):
+            walked = links.follow(memory, layout, head, findings, followed.get(slot))
+            if walked.addresses:
+                lists.append(reach.within(walked, findings))
+    except MemoryReadError as error:
+        unread = cannot_read("fastbins-unreadable", error.address, error.size)
+        findings.append(Finding(unread, header.address, header.index))
+    return Lists(tuple(lists), whole=len(findings) == before)
 
 
 def fast_starts(memory: Memory, layout: Layout, headers: Sequence[ArenaHeader]) -> dict[int, ListStart]:
     """Returns the non-empty fastbins of these arenas, by where their heads lie."""
     starts: dict[int, ListStart] = {}
-    for header in headers if layout.fastbins else ():
-        base = header.address + layout.arena["fastbinsY"]
-        for index, head in enumerate(memory.try_words(base, layout.fastbins) or ()):
-            if head:
-                size, limit = fastbin_size(layout, index), header.peak // layout.min_size + 1
-                starts[base + index * layout.word] = ListStart(0, head, 0, size, size, limit=limit)
+    for header in headers:
+        with suppress(MemoryReadError):
+            starts.update(
+                (slot, links.start(layout, head)) for slot, head, links in _fast_lists(memory, layout, header)
+            )
     return starts
 
 
-def walk_fastbins(
-    memory: Memory,
-    layout: Layout,
-    header: ArenaHeader,
-    findings: list[Finding],
-    followed: Mapping[int, FollowedList] = {},
-) -> Iterator[Bin]:
-    """Returns the non-empty fastbins of an arena, by index."""
-    if not layout.fastbins:
-        return
-    try:
-        heads = memory.words(header.address + layout.arena["fastbinsY"], layout.fastbins)
-    except MemoryReadError as error:
-        findings.append(
-            Finding(cannot_read("fastbins-unreadable", error.address, error.size), header.address, header.index)
-        )
-        return
+def _fast_lists(memory: Memory, layout: Layout, header: ArenaHeader) -> Iterator[tuple[int, int, OneWay]]:
+    """(where its head lies, what that leads to, the list) of each fastbin that is not empty; MemoryReadError."""
+    base = header.address + layout.arena["fastbinsY"] if layout.fastbins else 0
     limit = header.peak // layout.min_size + 1
-    for index, head in enumerate(heads):
-        if not head:
-            continue
-        size = fastbin_size(layout, index)
-        links = OneWay(
-            index,
-            rule="fast",
-            to_user=layout.header,
-            least=size,
-            most=size,
-            limit=limit,
-            holder=header.address,
-            arena=header.index,
-        )
-        slot = header.address + layout.arena["fastbinsY"] + index * layout.word
-        walked = links.follow(memory, layout, head, findings, followed.get(slot))
-        if walked.addresses:
-            yield walked
+    for index, head in enumerate(memory.words(base, layout.fastbins) if layout.fastbins else ()):
+        if head:
+            size = fastbin_size(layout, index)
+            links = OneWay(
+                index,
+                rule="fast",
+                to_user=layout.header,
+                least=size,
+                most=size,
+                limit=limit,
+                holder=header.address,
+                arena=header.index,
+            )
+            yield base + index * layout.word, head, links

@@ -104,10 +104,15 @@ def cache_starts(memory: Memory, layout: Layout, caches: Iterable[int]) -> dict[
         with suppress(MemoryReadError):
             for index, user in enumerate(read_tcache(memory, form, address).entries):
                 if user > layout.header:
-                    slot, sizes = address + form.entries + index * layout.word, tcache_sizes(layout, index)
-                    start = ListStart(0, user - layout.header, 0, *sizes, limit=LIST_LIMIT, inside=layout.header)
-                    starts[slot] = start
+                    slot = address + form.entries + index * layout.word
+                    starts[slot] = _list_of(layout, address, index).start(layout, user)
     return starts
+
+
+def _list_of(layout: Layout, cache: int, index: int) -> OneWay:
+    """What is known of the list in one bin of the cache at this address."""
+    least, most = tcache_sizes(layout, index)
+    return OneWay(index, "tcache", 0, least, most=most, limit=LIST_LIMIT, holder=cache, arena=None)
 
 
 def walk_tcache(
@@ -138,18 +143,7 @@ def walk_tcache(
             expected = slots - count if slots is not None else None
         if not entry and not expected:
             continue  # empty, as nearly all are
-        expected_sizes = tcache_sizes(layout, index)
-        links = OneWay(
-            index,
-            rule="tcache",
-            to_user=0,
-            least=expected_sizes.least,
-            most=expected_sizes.most,
-            limit=LIST_LIMIT,
-            holder=address,
-            arena=None,
-        )
-        slot = address + form.entries + index * layout.word
+        slot, links = address + form.entries + index * layout.word, _list_of(layout, address, index)
         walked = links.follow(memory, layout, entry, findings, followed.get(slot))
         chunks = walked.chunks
         if expected is not None and expected != chunks:

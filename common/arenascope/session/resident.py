@@ -25,7 +25,7 @@ from ..glibc.find.inside_malloc import LOAD_SYMBOLS, UNKNOWN_CODE, MallocCode
 from ..glibc.find.libc_file import lies_in_libc
 from ..glibc.find.main_arena import Located
 from ..glibc.find.other_allocators import maker_of
-from ..sources.target import MappingUse, PageUse, Region, Residency, Runs, Span, Target
+from ..sources.target import MappingUse, PageUse, Region, Residency, Runs, Span, Target, added
 from .session import Session
 from .trims import trim_rules
 
@@ -56,15 +56,7 @@ def pages_of(session: Session, blocks: Sequence[MmappedBlock]) -> list[Optional[
     residency = session.residency
     if residency is None:
         return [None] * len(blocks)
-    sums: list[Optional[PageUse]] = []
-    for parts in parts_of(blocks, session.regions):
-        pages = [residency.count(part.start, part.end) for part in parts]
-        known = [each for each in pages if each is not None]
-        whole = len(known) == len(pages)
-        sums.append(
-            PageUse(sum(each.resident for each in known), sum(each.swapped for each in known)) if whole else None
-        )
-    return sums
+    return [added([residency.count(*part) for part in parts]) for parts in parts_of(blocks, session.regions)]
 
 
 class _Everything:
@@ -229,21 +221,17 @@ def resident_of_glibc(session: Session, walk: bool = True) -> Optional[int]:
     """Returns the resident bytes of arenas and mmapped blocks; None unless they are known exactly."""
     if session.residency is None:
         return None
-    pages = list(session.resident.values()) if session.started else []
-    blocks = session.params.values["n_mmaps"] if session.params else None
-    if blocks is None or any(each is None for each in pages) or (blocks and not walk):
+    arenas = added(session.resident.values()) if session.started else PageUse(0)
+    count = session.params.values["n_mmaps"] if session.params else None
+    if count is None or arenas is None or (count and not walk):
         return None
-    resident = sum(each.resident for each in pages if each is not None)
-    if not blocks:
-        return resident
+    if not count:
+        return arenas.resident
     # what another allocator has mapped can look like a block of malloc's
-    if len(session.mmapped) != blocks:
+    if len(session.mmapped) != count:
         return None
-    for here in pages_of(session, session.mmapped):
-        if here is None:
-            return None
-        resident += here.resident
-    return resident
+    blocks = added(pages_of(session, session.mmapped))
+    return arenas.resident + blocks.resident if blocks is not None else None
 
 
 def resident_of_process(session: Session) -> Optional[int]:

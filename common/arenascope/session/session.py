@@ -41,7 +41,7 @@ from ..glibc.unknown_release.tcache_form import settle
 from ..sources.elf.modules import bss_ends
 from ..sources.image_files import other_files
 from ..sources.memory import Memory
-from ..sources.target import MemoryPiece, PageUse, Region, Residency, Span, Target, ThreadInfo, joined
+from ..sources.target import MemoryPiece, PageUse, Region, Residency, Span, Target, ThreadInfo, added, joined
 
 if TYPE_CHECKING:
     from ..blocks.block_index import NamedLiveBlocks
@@ -247,6 +247,11 @@ class Session:
         }
 
     @cached_property
+    def heap_ranges(self) -> Sequence[Span]:
+        """Where all heaps lie, in order."""
+        return sorted(Span(heap.address, heap.end) for heaps in self.heaps.values() for heap in heaps)
+
+    @cached_property
     def reaches(self) -> Reaches:
         return reaches_of(self.headers, self.heaps)
 
@@ -257,12 +262,7 @@ class Session:
         for header in self.headers:
             # what lies past a heap's end is accessible, yet no longer the arena's (shrink_heap)
             parts = [self.resident_in(part) for part in self.heaps[header.index]]
-            pages = [part for part in parts if part]
-            by_arena[header.index] = (
-                PageUse(sum(each.resident for each in pages), sum(each.swapped for each in pages))
-                if (self.reaches[header.index].known and len(pages) == len(parts))
-                else None
-            )
+            by_arena[header.index] = added(parts) if self.reaches[header.index].known else None
         return by_arena
 
     def measure_residency(self) -> None:
@@ -425,7 +425,7 @@ class Session:
     def engine(self) -> Optional[EngineImage]:
         """Has the bytes of all heaps; None where there is no engine, or only a debugger can read them."""
         target, pieces = self.target, list[MemoryPiece]()
-        for start, end in joined(sorted((heap.address, heap.end) for heaps in self.heaps.values() for heap in heaps)):
+        for start, end in joined(self.heap_ranges):
             found = target.pieces(start, end)
             if found is None:
                 return None
@@ -462,7 +462,7 @@ class Session:
         arenas = [part for parts in self.heaps.values() for part in parts]
         # a header is not zero: of a core even a lower bound has its page
         residency = self.any_residency if self.target.kind == "core" else self.residency
-        ranges = partial(mmapped_chunks.search_ranges, self.layout, self.regions, arenas, residency=residency)
+        ranges = partial(mmapped_chunks.search_ranges, self.layout, self.regions, arenas, residency)
         mp_ = self._mp if self.located.layout.mmaps_proven else None
         counted = malloc_par.counts(mp_) if mp_ else None
         inner = mmapped_chunks.Inner(self.memory, self.layout, self.target.page_size, self.regions)

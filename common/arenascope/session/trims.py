@@ -100,7 +100,7 @@ def _in_heaps(session: Session, residency: Residency, ranges: Sequence[Range]) -
     ranges."""
     page, in_memory, at = session.target.page_size, 0, 0
     left: list[Range] = []
-    for start, end in sorted((heap.address, heap.end) for heaps in session.heaps.values() for heap in heaps):
+    for start, end in session.heap_ranges:
         first = bisect_left(ranges, (start, 0), at)
         last = bisect_left(ranges, (end, 0), first)
         left += ranges[at:first]

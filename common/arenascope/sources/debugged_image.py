@@ -15,6 +15,7 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, 
 
 from ..base.errors import ArenascopeError, MemoryReadError, TargetError, UsageError
 from .core.core_image import CoreImage
+from .elf.address_names import DEBUG_FOLDERS
 from .elf.elf_file import EM_AARCH64, NT_ARM_TLS, NT_VECTORS, OWN, build_id_in_memory, differ
 from .elf.modules import programs_of
 from .elf.registers import GENERAL, NUMBERS, WIDE, WIDE_BYTES
@@ -23,6 +24,7 @@ from .live.proc_tables import read_bytes, read_regions, status_number, thread_id
 from .live.process import ProcessImage
 from .memory import BlockCache, Read
 from .target import ByteOrder, Region, RegisterSet, RegisterSets, Span, StructInfo, Symbol, SymbolPlace, ThreadInfo
+from .types_by_engine import TypesByEngine
 
 PLACES = 8
 """The number of places in a core that are compared with the debugger's reads."""
@@ -89,11 +91,7 @@ class _OtherModules(NamedTuple):
 
 
 TYPES = "ARENASCOPE_DECLARED"
-
-
-def asks_for_types() -> bool:
-    """Tells whether the program's own types are used: yes, unless the environment says no."""
-    return os.environ.get(TYPES) != "0"
+"""The environment variable that says whether the program's own types are used: not if it is 0."""
 
 
 class DebuggedTarget(ImageTarget, ABC):
@@ -144,6 +142,23 @@ class DebuggedTarget(ImageTarget, ABC):
         return RegisterSets(tid, general, others)
 
     # symbols and types
+
+    @property
+    def type_folders(self) -> Sequence[str]:
+        """Returns folders of separate debug files with types."""
+        return DEBUG_FOLDERS
+
+    @cached_property
+    def types(self) -> Optional[TypesByEngine]:
+        return TypesByEngine(self, self.type_folders, None) if os.environ.get(TYPES) != "0" else None
+
+    def own_files(self, region: Region) -> Sequence[str]:
+        inside, loaded = self.build_id_at(region.start), self.loaded_build_id(region)
+        return () if loaded is None or loaded != (inside or loaded) else self.loaded_files(region, loaded)
+
+    @abstractmethod
+    def loaded_files(self, region: Region, build_id: str) -> Sequence[str]:
+        """As own_files: those of this build-id, or "" if they have none."""
 
     def symbol(self, name: str) -> Optional[Symbol]:
         return next((each for each in self.own_symbols(name) if self.is_believed(each.build_id, each.address)), None)

@@ -204,6 +204,17 @@ class PageUse(NamedTuple):
     swapped: int = 0
 
 
+def added(uses: Iterable[Optional[PageUse]]) -> Optional[PageUse]:
+    """Returns the memory of several ranges; None if that of one is not known."""
+    resident = swapped = 0
+    for each in uses:
+        if each is None:
+            return None
+        resident += each.resident
+        swapped += each.swapped
+    return PageUse(resident, swapped)
+
+
 class Readable(NamedTuple):
     """The readable part of a range of addresses."""
 

@@ -127,20 +127,38 @@ class VariableFrame(NamedTuple):
     """The registers in that frame, restored from what its callees have saved."""
 
 
-class Local(NamedTuple):
-    """A variable or argument in a function on a thread's stack."""
+class StartVariable(NamedTuple):
+    """A variable, or an argument of a function, from which types are followed."""
 
     name: str
     type: int
-    tid: int
-    frame: int
-    """0: the innermost, counting inlined ones."""
-    function: str
-    address: Optional[int] = None
+    address: Optional[int]
     data: Optional[bytes] = None
     """Its value, if it is in registers. Without this and an address it is optimised out, and only its type is known."""
+    tid: Optional[int] = None
+    """The thread that it belongs to, if each thread has its own."""
+    frame: Optional[int] = None
+    """Of a local: which of the thread's, 0 the innermost, counting inlined ones."""
+    function: str = ""
     within: Optional[VariableFrame] = None
     """Its possible places, if it is optimised out and as long as a pointer."""
+    words: tuple[int, ...] = ()
+    """The words there that lead to blocks' starts."""
+
+    @property
+    def label(self) -> str:
+        name = f"{self.name} (place unknown)" if self.within is not None else self.name
+        return f"{without_parameters(self.function)}(): {name}" if self.function else name
+
+
+def without_parameters(function: str) -> str:
+    """Drops its parameters, and unnamed namespaces: "main", "Shop::{lambda(int)#1}::operator"."""
+    name, depth = function.replace("(anonymous namespace)::", ""), 0
+    for at, letter in enumerate(name):
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if letter == "(" and not depth:
+            return name[:at]
+    return name
 
 
 class TypeSource(Protocol):
@@ -157,7 +175,7 @@ class TypeSource(Protocol):
     def thread_locals(self) -> Sequence[ThreadLocal]:
         """Returns threads' own variables, even if their place is not known: those whose name only one symbol has."""
 
-    def locals(self) -> Sequence[Local]:
+    def locals(self) -> Sequence[StartVariable]:
         """Returns the variables in every frame of every thread, as far as it can be unwound."""
 
     def facts(self, type: int) -> TypeFacts:

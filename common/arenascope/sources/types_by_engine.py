@@ -19,8 +19,8 @@ from .target import MemoryPiece, Region
 from .type_source import (
     BitField,
     Form,
-    Local,
     SizedStruct,
+    StartVariable,
     StructField,
     TemplateArgument,
     ThreadLocal,
@@ -96,10 +96,8 @@ class TypesByEngine:
         thread-local."""
         question = TypesQuestion()
         for base, symbol in symbols:
-            question.number(base)
-            question.number(symbol.value)
-            question.number(symbol.size)
-            question.string(symbol.text.encode("utf-8", "replace"))
+            question.put(base, symbol.value, symbol.size)
+            question.string(symbol.text)
         answer = self._engine.ask("variables", question) if symbols and self._engine is not None else None
         for _, symbol in symbols if answer is not None else ():
             type = answer.option() if answer is not None else None
@@ -120,7 +118,7 @@ class TypesByEngine:
             if type is not None
         ]
 
-    def locals(self) -> Sequence[Local]:
+    def locals(self) -> Sequence[StartVariable]:
         sets = self._target.register_sets()[:THREADS]
         if self._engine is None or not sets:
             return ()
@@ -128,10 +126,10 @@ class TypesByEngine:
         image.set_memory(self._pieces())
         question = TypesQuestion()
         kernel = next((each for each in self._target.regions() if each.path == VDSO), None)
-        question.number(kernel.start if kernel is not None else 0)
+        question.put(kernel.start if kernel is not None else 0)
         question.string(self._read(kernel.start, kernel.end) if kernel is not None else b"")
         for each in sets:
-            question.number(each.tid)
+            question.put(each.tid)
             question.string(each.general)
         answer = self._engine.locals(image, question, len(sets))
         found = [(_local(answer), answer.option()) for _ in range(answer.number())]
@@ -215,14 +213,12 @@ class TypesByEngine:
         if self.unread or not self._modules:
             return None
         question = TypesQuestion()
-        question.number(int(self._follows))
+        question.put(self._follows)
         question.strings([os.fsencode(each) for each in self._folders])
         question.string(os.fsencode(downloads()))
-        question.number(len(self._modules))
+        question.put(len(self._modules))
         for each in self._modules:
-            question.number(each.region.start)
-            question.number(int(each.is_program))
-            question.number(int(each.region.finds_malloc))
+            question.put(each.region.start, each.is_program, each.region.finds_malloc)
             question.string(bytes.fromhex(each.build_id))
             question.strings([os.fsencode(path) for path in each.files])
         return EngineTypes(question, sum(each.size for each in self._modules), self._target.stop_if_asked)
@@ -275,9 +271,10 @@ def read_facts(answer: TypesAnswer) -> TypeFacts:
     )
 
 
-def _local(answer: TypesAnswer) -> Local:
+def _local(answer: TypesAnswer) -> StartVariable:
     type, name, tid, frame = answer.number(), answer.string(), answer.number(), answer.number()
-    return Local(name, type, tid, frame, answer.string(), address=answer.address(), data=answer.data())
+    function, address, data = answer.string(), answer.address(), answer.data()
+    return StartVariable(name, type, address, data, tid=tid, frame=frame, function=function)
 
 
 def _frame(answer: TypesAnswer) -> VariableFrame:

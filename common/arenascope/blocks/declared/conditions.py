@@ -109,30 +109,27 @@ class Compiled(NamedTuple):
     steps: Sequence[CompiledStep]
 
     def put(self, question: TypesQuestion) -> None:
-        question.number(len(self.steps))
+        question.put(len(self.steps))
         for step in self.steps:
-            question.number(step.number)
+            question.put(step.number)
             if not step.number:
                 _put(question, step.left)
-                question.number(step.comparison)
+                question.put(step.comparison)
                 _put(question, step.right)
 
 
 def _put(question: TypesQuestion, operand: Union[MemberReading, Constant]) -> None:
     if isinstance(operand, MemberReading):
-        question.number(0)
+        question.put(0)
         operand.put(question)
     elif operand is None:
-        question.number(1)
+        question.put(1)
     elif isinstance(operand, float):
-        question.number(3)
-        question.number(struct.unpack("=q", struct.pack("=d", operand))[0])
+        question.put(3, *struct.unpack("=q", struct.pack("=d", operand)))
     elif isinstance(operand, int):
-        question.number(2)
-        question.number(operand >> 64)
-        question.number(operand & (1 << 64) - 1)
+        question.put(2, operand >> 64, operand & (1 << 64) - 1)
     else:
-        question.number(4)
+        question.put(4)
         question.string(operand)
 
 

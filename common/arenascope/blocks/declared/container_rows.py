@@ -6,7 +6,8 @@ import re
 from itertools import groupby
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from .named_blocks import ELEMENT, NOBODY, BlockName, NamedBlocks, StartVariable
+from ...sources.type_source import StartVariable
+from .named_blocks import ELEMENT, NOBODY, BlockName, NamedBlocks
 from .values import Values, key_text
 
 ALIKE = 3

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Optional, Protocol
+from typing import NamedTuple, Optional
 
-if TYPE_CHECKING:
-    from .type_table import TypeTable
+from ...engine import ObjectReading, TracedBlocks
+from .type_table import TypeTable
 
 
 class Text(NamedTuple):
@@ -29,15 +29,25 @@ class Nature(NamedTuple):
     """It ends in an array of unknown length."""
 
 
-class Contents(Protocol):
-    """Of one image."""
+class Contents:
+    """Of one image: the engine reads them."""
 
-    types: TypeTable
+    def __init__(self, types: TypeTable, traced: TracedBlocks) -> None:
+        self.types = types
+        self._reading = ObjectReading(traced)
+        self._natures: dict[int, Nature] = {}
 
-    def nature(self, type: int) -> Nature: ...
+    def nature(self, type: int) -> Nature:
+        known = self._natures.get(type)
+        if known is None:
+            known = self._natures[type] = Nature(*self._reading.nature(type))
+        return known
 
     def text(self, type: int, address: int) -> Optional[Text]:
         """None where there is none, or it has not proved itself."""
+        _, text = self._reading.contents(type, address)
+        return Text(*text) if text is not None else None
 
     def elements(self, type: int, address: int) -> Optional[int]:
         """None where there is no container, or it has not proved itself."""
+        return self._reading.contents(type, address)[0]

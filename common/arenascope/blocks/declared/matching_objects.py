@@ -80,14 +80,14 @@ def matching_objects(session: Session, asked: Asked) -> MatchingObjects:
     chosen = [*(_of_all if asked.type is None else _of_type)(named, members, asked)]
     names = sorted({readable(named.types.text(each.type)).name for each, _ in chosen})
     question = TypesQuestion()
-    question.number(len(chosen))
+    question.put(len(chosen))
     wanted = {type for each, _ in chosen for type in each.types}
     uses = uses_of(named, wanted)
     for called, condition in chosen:
         own: dict[int, ObjectsWithin] = {}
         for type in called.types:
             own.update(uses.get(type, {}))
-        question.number(len(own))
+        question.put(len(own))
         for number, within in own.items():
             within.put(question, number)
         condition.put(question)

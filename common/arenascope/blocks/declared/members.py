@@ -55,8 +55,7 @@ class MemberReading(NamedTuple):
     """How many bits; bytes of a view's letter."""
 
     def put(self, question: TypesQuestion) -> None:
-        for number in (self.form, self.offset, self.size, int(self.splits), self.first, self.second):
-            question.number(number)
+        question.put(*self)
 
 
 class TypeMembers:
@@ -87,7 +86,11 @@ class TypeMembers:
 
     def _has_value(self, type: int, facts: TypeFacts) -> bool:
         if facts.form == "struct":
-            return self.contents.nature(type).is_container or facts.name == RUST_STRING or view_of(self.types, facts)
+            return (
+                self.contents.nature(type).is_container
+                or facts.name == RUST_STRING
+                or view_of(self.types, facts) is not None
+            )
         return facts.form in (*SCALARS, "pointer", "reference") or self._is_text(facts) or facts.tag is not None
 
     def _is_text(self, facts: TypeFacts) -> bool:
@@ -137,13 +140,11 @@ class TypeMembers:
     def _of_struct(self, place: MemberPlace, facts: TypeFacts) -> MemberReading:
         if template(facts.name) in POINTERS:
             return MemberReading(UNSIGNED, place.offset, self._values.reader.word_size)
-        if not view_of(self.types, facts):
+        view = view_of(self.types, facts)
+        if view is None:
             return MemberReading(CONTENTS, place.offset, facts.size, first=place.type)
-        parts = {self.types.facts(each.type).form: each for each in facts.fields}
-        target = self.types.facts(parts["pointer"].type).target
-        letter = self.types.facts(target).size if target is not None else 1
-        length = place.offset + parts["integer"].offset
-        return MemberReading(VIEW, place.offset + parts["pointer"].offset, 0, first=length, second=letter)
+        start, length = place.offset + view.start, place.offset + view.length
+        return MemberReading(VIEW, start, 0, first=length, second=view.size or 1)
 
     def called(self, type: int, name: str) -> Optional[MemberPlace]:
         """A member by its name: "fd", "peer.port", "slots[3].used", "0" for the first of a tuple of Rust's."""
@@ -207,12 +208,8 @@ class ObjectsWithin(NamedTuple):
 
     def put(self, question: TypesQuestion, name: int, is_text: bool = False) -> None:
         """`name`: of the blocks, by number."""
-        question.number(name)
-        question.number(int(is_text))
-        question.number(self.element)
-        question.number(len(self.offsets))
-        for each in self.offsets:
-            question.number(self.front + each)
+        question.put(name, is_text, self.element)
+        question.put_list([self.front + each for each in self.offsets])
 
 
 def places_within(

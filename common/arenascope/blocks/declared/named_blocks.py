@@ -8,7 +8,7 @@ from typing import Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, U
 
 from ...base.heap_model import Kind
 from ...engine import TracedBlocks, places_of
-from ...sources.type_source import VariableFrame
+from ...sources.type_source import StartVariable
 from ..block_index import WEAK_EVIDENCE
 from ..graph.blocks import LiveBlocks
 from .claims import ALIKE, LOCAL, RULE, WORDS
@@ -25,7 +25,6 @@ HOW = "debug information"
 BY_WORDS = f"{HOW}, and what the blocks hold"
 BY_OTHERS = f"{HOW}, as others of the type hold the same"
 NONE = -1
-UNNUMBERED = (1 << 32) - 1
 NOBODY = -(1 << 31)
 """In place of a parent: the block's own vtable told what it is."""
 
@@ -47,39 +46,6 @@ class BlockName(NamedTuple):
 
 
 Numbers = Union["array[int]", memoryview]
-
-
-class StartVariable(NamedTuple):
-    """A variable from which types are followed."""
-
-    name: str
-    type: int
-    address: Optional[int]
-    data: Optional[bytes] = None
-    """Its value, where it is in registers."""
-    tid: Optional[int] = None
-    frame: Optional[int] = None
-    """Of a local: which of the thread's, 0 the innermost."""
-    function: str = ""
-    within: Optional[VariableFrame] = None
-    """Of a local that was optimised out: where it may be."""
-    words: tuple[int, ...] = ()
-    """The words there that lead to blocks' starts."""
-
-    @property
-    def label(self) -> str:
-        name = f"{self.name} (place unknown)" if self.within is not None else self.name
-        return f"{without_parameters(self.function)}(): {name}" if self.function else name
-
-
-def without_parameters(function: str) -> str:
-    """Drops its parameters, and unnamed namespaces: "main", "Shop::{lambda(int)#1}::operator"."""
-    name, depth = function.replace("(anonymous namespace)::", ""), 0
-    for at, letter in enumerate(name):
-        depth += {"{": 1, "}": -1}.get(letter, 0)
-        if letter == "(" and not depth:
-            return name[:at]
-    return name
 
 
 class NamedBlocks:
@@ -143,22 +109,6 @@ class NamedBlocks:
     def is_certain(self, block: int) -> bool:
         name = self.name_of(block)
         return name is not None and self.level[block] <= RULE and name.form in ("object", "array")
-
-    def way(self, block: int) -> list[str]:
-        """The steps to a block, from the variable on; of a block that nothing leads to, none."""
-        steps: list[str] = []
-        for _ in range(len(self.blocks)):
-            number = self.number[block]
-            step = self.steps[self.step[block]]
-            steps.append(step if number == UNNUMBERED else step.replace(ELEMENT, "[]").replace("[]", f"[{number}]", 1))
-            parent = self.parent[block]
-            if parent == NOBODY:
-                break
-            if parent < 0:
-                steps.append(self.starts[-1 - parent].label)
-                break
-            block = parent
-        return steps[::-1]
 
     def certain(self, most: int = RULE) -> Iterator[int]:
         """The blocks of which it is certain what they are, by claims that are no weaker than `most`."""

@@ -12,7 +12,7 @@ from ...glibc.find.thread_pointers import STATIC
 from ...session.session import Session
 from ...sources.elf.modules import Modules, modules_of
 from ...sources.target import Span, text_of
-from ...sources.type_source import TypedVariable, TypeSource, VariableFrame
+from ...sources.type_source import StartVariable, TypedVariable, TypeSource, VariableFrame
 from ..graph.blocks import live_blocks
 from ..graph.pointers_to import ImageSearch, root_pointers
 from ..graph.roots import find_roots
@@ -20,7 +20,7 @@ from ..python_objects import python_containers, python_waste
 from ..recognise.module_memory import LoadedModules, ground_of
 from .container_rows import ContainerRow
 from .memory_reader import MemoryReader
-from .named_blocks import ELEMENT, NamedBlocks, StartVariable
+from .named_blocks import ELEMENT, NamedBlocks
 from .rules import doubts, made, rules_of
 from .traced import name_by_engine, traced_rows
 from .type_table import TypeTable
@@ -56,15 +56,13 @@ def _starts(search: ImageSearch, source: TypeSource, types: TypeTable, meter: Me
         yield StartVariable(each.name, each.type, each.address, tid=each.tid)
     words: dict[VariableFrame, tuple[int, ...]] = {}
     for local in source.locals():
-        start = StartVariable(local.name, local.type, local.address, local.data, tid=local.tid)
-        start = start._replace(frame=local.frame, function=local.function, within=local.within)
         if local.address is not None or local.data is not None:
-            yield start
+            yield local
         elif local.within is not None and len(words) < FRAMES:
             if local.within not in words:
                 words[local.within] = _leading(search, local.within)
             if words[local.within]:
-                yield start._replace(words=words[local.within])
+                yield local._replace(words=words[local.within])
 
 
 def _leading(search: ImageSearch, frame: VariableFrame) -> tuple[int, ...]:
@@ -112,10 +110,7 @@ def _is_within(spans: Sequence[Span], begins: Sequence[int], address: int) -> bo
 
 def _words(search: ImageSearch) -> list[int]:
     """The addresses of words of modules' variables that lead to blocks, in order."""
-    ranges = search.roots.ranges
-    words = (
-        each.address for each in root_pointers(search) if each.root < len(ranges) and ranges[each.root].kind == "global"
-    )
+    words = (each.address for each in root_pointers(search) if search.roots.of(each.root).kind == "global")
     return sorted(words)[:MOST_WORDS]
 
 
@@ -254,7 +249,7 @@ def _below(named: NamedBlocks, holder: int) -> dict[str, int]:
 def _pointed(session: Session, named: NamedBlocks, place: int) -> _Pointed:
     number = named.blocks.find(place)
     if number < 0:
-        if any(heap.address <= place < heap.end for heaps in session.heaps.values() for heap in heaps):
+        if any(start <= place < end for start, end in session.heap_ranges):
             return _Pointed(None, "freed")
         is_mapped = any(each.contains(place) for each in session.regions)
         return _Pointed(text_of(session.target.describe(place)), "elsewhere" if is_mapped else "nowhere")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence, get_args
+from typing import Iterator, Mapping, Sequence, get_args
 
 from ...base.heap_model import CONTAINER_FORMS
 from ...base.progress_bar import Meter
-from ...engine import NOTHING, EngineTypes, ObjectReading, TracedBlocks, TypesAnswer, TypesQuestion
+from ...engine import EngineTypes, TracedBlocks, TypesAnswer, TypesQuestion
+from ...sources.target import ByteOrder
+from ...sources.type_source import StartVariable
 from ...sources.types_by_engine import read_facts, read_field
 from ..graph.pointers_to import ImageSearch
 from ..recognise.module_memory import LoadedModules
 from .container_rows import ContainerRow, Elements
-from .contents import Nature, Text
-from .named_blocks import BlockName, Form, NamedBlocks, StartVariable
+from .contents import Contents
+from .named_blocks import BlockName, Form, NamedBlocks
 from .rules import COMPARISONS, ProgramRules, Rule, Tag
-from .type_table import TypeTable
 
 FORMS: Sequence[Form] = get_args(Form)
 
@@ -31,13 +32,11 @@ def name_by_engine(
     """Names blocks. KeyboardInterrupt."""
     session, blocks = search.session, search.blocks
     question = TypesQuestion()
-    question.number(session.layout.align)
-    question.number(session.target.page_size)
+    question.put(session.layout.align, session.target.page_size)
     _add_spans(question, [(each.start, each.end) for each in session.regions])
-    alone = [each.chunk + session.layout.header for each in session.mmapped] if session.started else []
-    _add_numbers(question, alone)
-    _add_spans(question, [(each.start, each.end) for each in ground.page_spans])
-    question.number(len(starts))
+    question.put_list([each.chunk + session.layout.header for each in session.mmapped] if session.started else ())
+    _add_spans(question, ground.page_spans)
+    question.put(len(starts))
     for start in starts:
         _add_start(question, start, session.memory.pointer_size, session.memory.byte_order)
     lines = _add_rules(question, rules)
@@ -46,29 +45,7 @@ def name_by_engine(
     found.step, found.number, found.elements = traced.step, traced.number, traced.elements
     found.starts, found.traced = starts, traced
     _read_names(traced.names(), found, lines)
-    found.contents = ContentsByEngine(found.types, traced)
-
-
-class ContentsByEngine:
-    """Contents."""
-
-    def __init__(self, types: TypeTable, traced: TracedBlocks) -> None:
-        self.types = types
-        self._reading = ObjectReading(traced)
-        self._natures: dict[int, Nature] = {}
-
-    def nature(self, type: int) -> Nature:
-        known = self._natures.get(type)
-        if known is None:
-            known = self._natures[type] = Nature(*self._reading.nature(type))
-        return known
-
-    def text(self, type: int, address: int) -> Optional[Text]:
-        _, text = self._reading.contents(type, address)
-        return Text(*text) if text is not None else None
-
-    def elements(self, type: int, address: int) -> Optional[int]:
-        return self._reading.contents(type, address)[0]
+    found.contents = Contents(found.types, traced)
 
 
 def traced_rows(traced: TracedBlocks, matching: bytes) -> Iterator[ContainerRow]:
@@ -97,16 +74,6 @@ def traced_rows(traced: TracedBlocks, matching: bytes) -> Iterator[ContainerRow]
         )
 
 
-def _option(number: Optional[int]) -> int:
-    return NOTHING if number is None else number
-
-
-def _add_numbers(question: TypesQuestion, numbers: Sequence[int]) -> None:
-    question.number(len(numbers))
-    for each in numbers:
-        question.number(each)
-
-
 def _add_spans(question: TypesQuestion, spans: Sequence[tuple[int, int]]) -> None:
     """In order, without those of which parts were before."""
     found, end = list[int](), 0
@@ -115,49 +82,41 @@ def _add_spans(question: TypesQuestion, spans: Sequence[tuple[int, int]]) -> Non
         if start < stop:
             found += (start, stop)
             end = stop
-    question.number(len(found) // 2)
-    for each in found:
-        question.number(each)
+    question.put(len(found) // 2, *found)
 
 
-def _add_start(question: TypesQuestion, start: StartVariable, word: int, byte_order: str) -> None:
+def _add_start(question: TypesQuestion, start: StartVariable, word: int, byte_order: ByteOrder) -> None:
     value = None
     if start.data is not None and len(start.data) == word:
-        value = int.from_bytes(start.data, "little" if byte_order == "little" else "big")
-    for number in (start.type, _option(start.address), _option(value), _option(start.frame)):
-        question.number(number)
-    question.string(start.label.encode("utf-8", "replace"))
-    question.number(start.within.code if start.within is not None else 0)
-    _add_numbers(question, start.words)
+        value = int.from_bytes(start.data, byte_order)
+    question.put(start.type, start.address, value, start.frame)
+    question.string(start.label)
+    question.put(start.within.code if start.within is not None else 0)
+    question.put_list(start.words)
 
 
 def _add_rules(question: TypesQuestion, rules: ProgramRules) -> Sequence[Rule]:
     """The lines, in the order in which they are numbered."""
     pointers = [(member, each) for member, some in rules.pointers.items() for each in some]
     inside = [(type, each) for type, some in rules.inside.items() for each in some]
-    question.number(len(pointers) + len(inside))
+    question.put(len(pointers) + len(inside))
     for member, pointer in pointers:
-        flags = int(pointer.is_array), int(pointer.and_more)
-        for number in (0, 0, _option(pointer.target), pointer.offset, pointer.back, *flags):
-            question.number(number)
-        question.string(member.encode("utf-8", "replace"))
+        question.put(0, 0, pointer.target, pointer.offset, pointer.back, pointer.is_array, pointer.and_more)
+        question.string(member)
         tags = [*((0, each) for each in pointer.tags), *((1, each) for each in pointer.told)]
-        question.number(len(tags))
+        question.put(len(tags))
         for of_target, tag in tags:
             _add_tag(question, of_target, tag)
     for type, member_rule in inside:
-        for number in (1, type, member_rule.whole, member_rule.offset, 0, 0, 0):
-            question.number(number)
-        question.string(b"")
-        question.number(0)
+        question.put(1, type, member_rule.whole, member_rule.offset, 0, 0, 0)
+        question.string("")
+        question.put(0)
     return [*(each.rule for _, each in pointers), *(each.rule for _, each in inside)]
 
 
 def _add_tag(question: TypesQuestion, of_target: int, tag: Tag) -> None:
-    value = tag.value & (1 << 64) - 1
-    signed, sign = int(tag.bits.signed), COMPARISONS.index(tag.sign)
-    for number in (of_target, tag.bits.offset, tag.bits.size, signed, sign, value):
-        question.number(number)
+    sign, value = COMPARISONS.index(tag.sign), tag.value & (1 << 64) - 1
+    question.put(of_target, tag.bits.offset, tag.bits.size, tag.bits.signed, sign, value)
 
 
 def _read_names(answer: TypesAnswer, found: NamedBlocks, lines: Sequence[Rule]) -> None:

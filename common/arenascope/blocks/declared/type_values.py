@@ -208,11 +208,11 @@ def objects_of(
     members = TypeMembers(contents, values)
     places = [MemberPlace("", 0, called.type)] if is_text else _places(members, called)
     question = TypesQuestion()
-    question.number(len(uses))
+    question.put(len(uses))
     for number, each in uses.items():
         each.put(question, number, is_text=is_text)
     readings = [MemberReading(UNSIGNED, 0, 1) if is_text else members.reading(each) for each in places]
-    question.number(len(readings))
+    question.put(len(readings))
     for reading in readings:
         reading.put(question)
     (condition or Compiled(())).put(question)

@@ -149,13 +149,11 @@ class Values:
 
     def _view(self, facts: TypeFacts, address: int) -> Optional[Text]:
         """Of what only points to letters."""
-        if not view_of(self._types, facts):
+        view = view_of(self._types, facts)
+        if view is None:
             return None
-        fields = {self._types.facts(each.type).form: each for each in facts.fields}
-        start, length = (self.reader.word(address + fields[form].offset) for form in ("pointer", "integer"))
-        letter = self._types.facts(fields["pointer"].type).target
-        size = self._types.facts(letter).size if letter is not None else 0
-        return Text(start, length, size) if start and length is not None and size else None
+        start, length = self.reader.word(address + view.start), self.reader.word(address + view.length)
+        return Text(start, length, view.size) if start and length is not None and view.size else None
 
     # what an object consists of
 
@@ -195,10 +193,16 @@ class Values:
             yield MemberValue(name, address, type, NONE, more=count - shown)
 
 
-def view_of(types: TypeTable, facts: TypeFacts) -> bool:
-    """Whether it is a pointer to letters, and how many there are."""
-    is_one = facts.name == SLICE or template(facts.name) == VIEW
-    return is_one and {types.facts(each.type).form for each in facts.fields} == {"pointer", "integer"}
+def view_of(types: TypeTable, facts: TypeFacts) -> Optional[Text]:
+    """Where in a struct that is a pointer to letters, and how many there are, these two are, and the bytes of a letter
+    (0: not known); None where it is something else."""
+    if facts.name != SLICE and template(facts.name) != VIEW:
+        return None
+    parts = {types.facts(each.type).form: each for each in facts.fields}
+    if parts.keys() != {"pointer", "integer"}:
+        return None
+    letter = types.facts(parts["pointer"].type).target
+    return Text(parts["pointer"].offset, parts["integer"].offset, types.facts(letter).size if letter is not None else 0)
 
 
 def template(name: str) -> str:

@@ -97,10 +97,9 @@ def in_memory(session: Session) -> Optional[Sequence[Span]]:
     residency = session.residency
     if residency is None:
         return None
-    parts = [Span(heap.address, heap.end) for heaps in session.heaps.values() for heap in heaps]
-    parts += [Span(block.base, block.base + block.bytes) for block in session.mmapped]
+    mapped = (Span(block.base, block.base + block.bytes) for block in session.mmapped)
     found: list[Span] = []
-    for part in sorted(parts):
+    for part in sorted([*session.heap_ranges, *mapped]):
         present = residency.resident_ranges(*part)
         if present is None:
             return None

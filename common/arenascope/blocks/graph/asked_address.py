@@ -7,7 +7,8 @@ from typing import NamedTuple, Optional
 from ...glibc.sweep import Placed, find_blocks
 from ...sources.target import Span
 from .blocks import heap_spans
-from .pointers_to import ImageSearch, Ref
+from .pointers_to import ImageSearch
+from .roots import Ref
 
 
 class Goal(NamedTuple):

@@ -131,10 +131,10 @@ def borrowed(graph: Graph, leads: Sequence[Lead], found: MainHolders, claims: Cl
     owning, others = list[int](), dict[int, None]()
     for block, numbers in likely:
         marks = bytearray(len(blocks))
-        size = blocks.bytes_of(graph.mark([block], marks, 1))
+        size = blocks.bytes_of(graph.table.mark([block], marks, 1))
         for other, theirs in given.items() if size > least else ():
             if marks[other] and other not in follows:
-                follows[other] = blocks.bytes_of(graph.mark([other], bytearray(len(blocks)), 1))
+                follows[other] = blocks.bytes_of(graph.table.mark([other], bytearray(len(blocks)), 1))
             if marks[other] and follows[other] >= NEARLY_ALL * size:
                 owning += numbers
                 others.update(dict.fromkeys(theirs))

@@ -7,7 +7,7 @@ words of the object.
 from __future__ import annotations
 
 from array import array
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Iterator, Optional, Sequence, Union
 
 from ...base.class_names import ControlBlock, control_block
 from ...engine import places_of
@@ -18,6 +18,7 @@ from ..recognise.module_memory import LoadedModules, ground_of
 from ..recognise.selection import USER, Selection
 from .blocks import EDGE_SHIFT, STALE
 from .pointers_to import ImageSearch, root_pointers
+from .roots import Ref, Root
 
 INT = 4
 """Bytes of one of the counts; libc++ has words."""
@@ -30,30 +31,25 @@ RUST = {"alloc::rc::RcBox": "value", "alloc::rc::RcInner": "value", "alloc::sync
 """What Rc and Arc point to, and the member that is the object."""
 
 
-class DestroyedObjects(NamedTuple):
-    """Blocks whose object is destroyed."""
-
-    blocks: Sequence[int]
-    """By their numbers."""
-    front: int
-    """So many bytes of each are the counts."""
-
-
-def destroyed_objects(search: ImageSearch, named: Optional[NamedBlocks]) -> Iterator[DestroyedObjects]:
-    """Of all live blocks. `named`: what they are by debug information, where that is known."""
-    ranges = search.roots.ranges
+def destroyed_objects(search: ImageSearch, named: Optional[NamedBlocks]) -> Iterator[tuple[Sequence[int], int]]:
+    """(numbers of blocks whose object is destroyed, how many bytes of each are the counts). `named`: what blocks are by
+    debug information, where that is known."""
     # the counts say the same while a destructor runs, but then its thread has a pointer to the block
     being_destroyed = {
         seed.edge >> EDGE_SHIFT
         for seed in root_pointers(search)
-        if not seed.edge & STALE and (seed.root >= len(ranges) or ranges[seed.root].kind not in ("global", "tls"))
+        if not seed.edge & STALE and not _is_variables(search.roots.of(seed.root))
     }
     ground, blocks = ground_of(search.session), Selection(search.engine)
     found = [*_of_cplusplus(ground, blocks, named)]
     if named is not None:
         found += _of_rust(blocks, named, ground.memory.pointer_size)
     for numbers, front in found:
-        yield DestroyedObjects([each for each in numbers if each not in being_destroyed], front)
+        yield [each for each in numbers if each not in being_destroyed], front
+
+
+def _is_variables(root: Union[Root, Ref]) -> bool:
+    return isinstance(root, Root) and root.kind in ("global", "tls")
 
 
 def _of_cplusplus(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
-from ...engine import Buffer, EdgeTable, Groups, StaleRows
+from ...engine import EdgeTable, StaleRows
 from ..recognise.postgres import ContextLinks
 from .blocks import DEEP, EDGE_SHIFT, STALE, LiveBlocks, is_low_number
 from .pointers_to import ImageSearch, Seed, root_pointers
@@ -46,35 +46,16 @@ class Graph:
     ) -> None:
         """`stale`: the words of edges and seeds that are marked so."""
         self.blocks, self.table, self.seeds = blocks, table, seeds
-        self.offsets, self.edges = table.offsets, table.edges
         self.stale = stale if stale is not None else StaleEdges()
 
     def of(self, block: int) -> Sequence[int]:
         """The block's edges, in the order of its words."""
-        return self.edges[self.offsets[block] : self.offsets[block + 1]]
-
-    def mark(
-        self,
-        first: Iterable[int],
-        marks: bytearray,
-        mark: int,
-        starts_only: bool = False,
-        parents: Optional[array[int]] = None,
-    ) -> Sequence[int]:
-        """Marks these and what hangs on them: all that had less, which it returns in the order in which they were met.
-        `parents`, where it is given, learns by which block each was met."""
-        return self.table.mark(array("I", first), marks, mark, starts_only, parents)
+        table = self.table
+        return table.edges[table.offsets[block] : table.offsets[block + 1]]
 
 
-class Further(NamedTuple):
-    """A pointer that a block has."""
-
-    source: int
-    edge: int
-
-
-def with_more(graph: Graph, seeds: Sequence[Seed], further: Sequence[Further]) -> Graph:
-    """The same with some pointers more."""
+def with_more(graph: Graph, seeds: Sequence[Seed], further: Sequence[tuple[int, int]]) -> Graph:
+    """The same with some pointers more; `further` are (block, edge)."""
     table = graph.table.with_edges(further) if further else graph.table
     return Graph(graph.blocks, table, [*graph.seeds, *seeds], graph.stale)
 
@@ -141,7 +122,7 @@ def _as_a_tree(search: ImageSearch, graph: Graph) -> Graph:
     graph.table.deepen(array("I", inner))
     graph = Graph(graph.blocks, graph.table, seeds, graph.stale)
     parents = {each: family[each].parent for each in edges if family[each].parent}
-    more = [Further(edges[parent] >> EDGE_SHIFT, edges[each]) for each, parent in parents.items()]
+    more = [(edges[parent] >> EDGE_SHIFT, edges[each]) for each, parent in parents.items()]
     return with_more(graph, (), more)
 
 
@@ -157,46 +138,3 @@ def _is_odd(search: ImageSearch, address: int) -> bool:
     value = search.session.memory.try_word(address) or 0
     to = search.blocks.find(value)
     return to >= 0 and is_low_number(value, value - search.blocks.starts[to], search.session.memory.pointer_size)
-
-
-class Lump(NamedTuple):
-    """A block that nothing of the others leads to, or the first of a cycle of which that is so."""
-
-    head: int
-    others: Sequence[int]
-    """All that hangs on it, and on no head before it; of a cycle the rest as well."""
-
-
-class Lumps:
-    """Some of them, in order of their heads. A program that leaks loses millions of blocks, most of them alone: these
-    take four bytes each."""
-
-    def __init__(self, found: Groups) -> None:
-        self.heads = found.heads
-        self._leading, self._ends, self._others = found.leading, found.ends, found.others
-        self._way_ends, self._ways = found.way_ends, found.ways
-
-    def __len__(self) -> int:
-        return len(self.heads)
-
-    def hanging(self) -> Iterator[Lump]:
-        """Those of more than one block."""
-        begin = 0
-        for head, end in zip(self._leading, self._ends):
-            yield Lump(head, self._others[begin:end])
-            begin = end
-
-    def ways_round(self) -> Iterator[Sequence[int]]:
-        """Of each cycle the shortest way round from its head on; of a long one only its begin."""
-        begin = 0
-        for end in self._way_ends:
-            yield self._ways[begin:end]
-            begin = end
-
-    def blocks(self) -> array[int]:
-        return array("I", self.heads) + array("I", self._others)
-
-
-def lumps(graph: Graph, nodes: Buffer, starts_only: bool = False) -> Lumps:
-    """Every node once; they are in order. With `starts_only` pointers to insides do not count."""
-    return Lumps(graph.table.groups(nodes, starts_only))

@@ -12,10 +12,11 @@ from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 from ...base.heap_model import Kind
 from ...base.printable import UserData
 from ...sources.target import Span
+from ...sources.type_source import StartVariable
 from ..block_index import NamedLiveBlocks
 from ..declared.claims import member_at
 from ..declared.container_rows import MOST_STEPS, is_pointed_to, length_of, path_text, start_of, start_text
-from ..declared.named_blocks import ELEMENT, NamedBlocks, StartVariable
+from ..declared.named_blocks import ELEMENT, NamedBlocks
 from ..declared.once_per_image import declared_in, values_in
 from ..declared.values import Values
 from ..name_all_blocks import live_kinds
@@ -26,8 +27,9 @@ from .edges import stale_at
 from .leads import RANKS, Owner, TypedVariables
 from .main_holders import ALONE, UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
 from .pointer_strength import is_sure
-from .pointers_to import BLOCK, ImageSearch, Ref, Seed, of_word
+from .pointers_to import ImageSearch, Seed
 from .returns import costs_of_each, returns
+from .roots import BLOCK, Ref
 from .unreached import doubts
 
 
@@ -318,14 +320,14 @@ def _way(search: ImageSearch, found: BlockHolders, block: int) -> list[Ref]:
 
 
 def _of_seed(search: ImageSearch, seed: Seed) -> Ref:
-    ranges, again = search.roots.ranges, search.second_look
-    if seed.root >= len(ranges):
-        return of_word(search.roots.words[seed.root - len(ranges)])
+    root, again = search.roots.of(seed.root), search.second_look
+    if isinstance(root, Ref):
+        return root
     for each in again.pointers if again is not None else ():
         if each.seed == seed:
-            found = search.named(ranges[seed.root], seed.address, search.blocks.starts[each.suspect])
+            found = search.named(root, seed.address, search.blocks.starts[each.suspect])
             return found._replace(encoding=each.encoding)
-    return search.named(ranges[seed.root], seed.address, search.session.memory.word(seed.address))
+    return search.named(root, seed.address, search.session.memory.word(seed.address))
 
 
 def _pointer(search: ImageSearch, source: int, to: int, best: int) -> Ref:
@@ -356,13 +358,13 @@ class HolderNode(NamedTuple):
     """An owner's; "shared" for what an owner does not hold alone; "type" or "smaller"."""
     above: int
     """Which node; NOBODY for an owner. It comes before."""
-    blocks: int
-    bytes: int
-    held_blocks: int
-    held_bytes: int
-    resident: Optional[int]
+    blocks: int = 0
+    bytes: int = 0
+    held_blocks: int = 0
+    held_bytes: int = 0
+    resident: Optional[int] = 0
     """What of that is in memory."""
-    returns: Optional[int]
+    returns: Optional[int] = 0
     """Pages on which nothing else is; 0 for what is shared, which stays when its main holder is cleared."""
 
 
@@ -506,19 +508,7 @@ def _pruned(nodes: Sequence[HolderNode]) -> list[HolderNode]:
             if above not in rest:
                 rest[above] = len(kept)
                 small.add(len(kept))
-                kept.append(
-                    HolderNode(
-                        SMALLER,
-                        "smaller",
-                        above,
-                        blocks=0,
-                        bytes=0,
-                        held_blocks=0,
-                        held_bytes=0,
-                        resident=0,
-                        returns=0,
-                    )
-                )
+                kept.append(HolderNode(SMALLER, "smaller", above))
             places.append(rest[above])
             kept[rest[above]] = _joined(kept[rest[above]], each)
     return kept

@@ -9,9 +9,9 @@ from collections import Counter
 from typing import NamedTuple, Optional, Sequence
 
 from ...analysis.held_sums import UNNAMED
+from ...sources.type_source import StartVariable
 from ..declared.claims import is_void_pointer, member_at, without_numbers
 from ..declared.container_rows import start_of
-from ..declared.named_blocks import StartVariable
 from ..declared.once_per_image import declared_in
 from ..recognise.module_memory import ground_of
 from ..recognise.nginx import Nginx
@@ -19,6 +19,7 @@ from ..recognise.selection import Selection
 from .blocks import DEEP, EDGE_SHIFT, NOBODY, STALE
 from .edges import Graph
 from .pointers_to import ImageSearch, Seed
+from .roots import Ref
 from .stale_words import why_text
 
 RANKS = ("global", "of the system", "tls", "kernel", "runtime", "mapping", "cookie", "local", "stack", "stale word")
@@ -149,17 +150,14 @@ class _Named:
         return who._replace(owner=who.owner._replace(stale=why), rank=STALE_RANK) if why is not None else who
 
     def _owner_of(self, seed: Seed) -> _Who:
-        roots, names = self._search.roots, self._search.names
-        block = seed.edge >> EDGE_SHIFT
-        if seed.root >= len(roots.ranges):
-            word = roots.words[seed.root - len(roots.ranges)]
-            if word.kind != "register":
-                return _Who(Owner(word.kind, word.name, word.tid), RANKS.index(word.kind))
-            if word.stale is None:
-                local = self._locals.label(block, word.tid, None, word.value)
-                return _local(word.tid, local) or _Who(Owner(word.kind, None, word.tid), RANKS.index("stack"))
-            return _Who(Owner(word.kind, VECTORS, word.tid, word.stale), STALE_RANK)
-        root = roots.ranges[seed.root]
+        root, block = self._search.roots.of(seed.root), seed.edge >> EDGE_SHIFT
+        if isinstance(root, Ref):
+            if root.kind != "register":
+                return _Who(Owner(root.kind, root.name, root.tid), RANKS.index(root.kind))
+            if root.stale is None:
+                local = self._locals.label(block, root.tid, None, root.value)
+                return _local(root.tid, local) or _Who(Owner(root.kind, None, root.tid), RANKS.index("stack"))
+            return _Who(Owner(root.kind, VECTORS, root.tid, root.stale), STALE_RANK)
         rank = RANKS.index(root.kind)
         if root.kind == "stack":
             local = self._locals.label(block, root.tid, seed.address)
@@ -172,7 +170,7 @@ class _Named:
             rank = RANKS.index("of the system")
         if root.kind == "global" and self._variables.is_cookie(block, seed.address):
             rank = RANKS.index("cookie")
-        place = names.place(root, seed.address)
+        place = self._search.names.place(root, seed.address)
         if place is None:
             return _Who(Owner(root.kind, None, root.tid), rank, nameless=True)
         name = f"{UNNAMED}{place.name}" if place.in_file else place.name or None

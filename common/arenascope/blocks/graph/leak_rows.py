@@ -8,12 +8,11 @@ from typing import Iterable, NamedTuple, Optional, Sequence
 
 from ...analysis.pinning_blocks import SAMPLES
 from ...base.heap_model import Kind
-from ...engine import fill
+from ...engine import Lumps, fill
 from ..block_index import WEAK_EVIDENCE
 from ..declared.fitting_structs import fitting_structs
 from ..declared.named_blocks import ELEMENT
 from .blocks import NOBODY
-from .edges import Lumps
 from .pointers_to import ImageSearch
 from .returns import returns
 from .unreached import MOST_TYPED, by_size, types_of

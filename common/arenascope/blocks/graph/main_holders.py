@@ -17,10 +17,10 @@ from collections import Counter
 from itertools import accumulate, chain
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from ...engine import OwnedSums, Ownership, places_of
+from ...engine import HeldStep, OwnedSums, Ownership, places_of
 from .blocks import ALIGNED, EDGE_SHIFT, INSIDE, LOW, NOBODY, STALE
 from .borrowed_pointers import claims_of, in_better_order
-from .edges import Further, Graph, build, lasting, with_more
+from .edges import Graph, build, lasting, with_more
 from .leads import RANKS, Lead, Leads, MainHolders, Owner, by_members, leads_of, stale_leads
 from .pointers_to import ImageSearch
 from .unreached import pointers_again
@@ -52,15 +52,6 @@ class Jointly(NamedTuple):
     """What all of these owners lead to, and nobody else."""
 
     owners: Sequence[Owner]
-    bytes: int
-
-
-class HeldStep(NamedTuple):
-    """A block on the way from an owner to where what it holds spreads."""
-
-    block: int
-    blocks: int
-    """How many blocks it holds, itself among them."""
     bytes: int
 
 
@@ -249,12 +240,8 @@ def _holding(number: int, owners: Sequence[Owner], row: OwnedSums) -> Holding:
     return Holding(
         owners[number],
         number,
-        blocks=row.blocks,
-        bytes=row.bytes,
-        alone_blocks=row.alone_blocks,
-        alone_bytes=row.alone_bytes,
-        tied_bytes=row.tied_bytes,
-        way=[HeldStep(*each) for each in row.steps],
+        *row[:5],
+        way=row.steps,
         leading=OtherHolders([owners[each] for each in row.others], row.whole) if row.others or not row.whole else None,
         as_good=[owners[each] for each in row.others[: row.as_good]],
     )
@@ -269,6 +256,4 @@ def _worth_it(search: ImageSearch, suspects: Sequence[int]) -> bool:
 def _with_encoded(search: ImageSearch, graph: Graph, suspects: Sequence[int]) -> Graph:
     found = pointers_again(search, suspects)
     seeds = [each.seed for each in found if each.seed is not None]
-    return with_more(
-        graph, seeds, [Further(each.source, each.suspect << EDGE_SHIFT) for each in found if each.seed is None]
-    )
+    return with_more(graph, seeds, [(each.source, each.suspect << EDGE_SHIFT) for each in found if each.seed is None])

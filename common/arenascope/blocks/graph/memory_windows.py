@@ -57,20 +57,9 @@ class ImageBytes:
             for start, end in spans:
                 part = Span(max(start, region.start), min(end, region.end))
                 if part.start < part.end:
-                    every += self._copied_pieces(part)
+                    self._may_copy(part.bytes)
+                    every += self._copied_pieces(part.start, part.end, Memory.BLOCK)
         return every
-
-    def _copied_pieces(self, span: Span) -> Iterator[MemoryPiece]:
-        at = span.start
-        self._may_copy(span.bytes)
-        while at < span.end:
-            size = min(span.end - at, Memory.BLOCK)
-            data = self._memory.try_read(at, size)
-            if data is not None:
-                yield MemoryPiece(at, size, memoryview(bytearray(data)))
-            else:
-                yield from self._by_pages(at, at + size)
-            at += size
 
     def _may_copy(self, size: int) -> None:
         self._copied += size
@@ -81,13 +70,15 @@ class ImageBytes:
                 "arenas, bins, trim and report need no copy",
             )
 
-    def _by_pages(self, at: int, end: int) -> Iterator[MemoryPiece]:
+    def _copied_pieces(self, at: int, end: int, step: int) -> Iterator[MemoryPiece]:
         page = self._target.page_size
         while at < end:
-            size = min(page - at % page, end - at)
+            size = min(step - at % step, end - at)
             data = self._memory.try_read(at, size)
             if data is not None:
                 yield MemoryPiece(at, size, memoryview(bytearray(data)))
+            elif step > page:
+                yield from self._copied_pieces(at, at + size, page)
             else:
                 self.lost += size
             at += size

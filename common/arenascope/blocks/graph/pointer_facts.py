@@ -11,7 +11,8 @@ from .asked_address import Goal
 from .blocks import EDGE_SHIFT, STALE
 from .edges import Graph, build, stale_at
 from .pointer_strength import is_sure
-from .pointers_to import BLOCK, ImageSearch, Ref, of_word
+from .pointers_to import ImageSearch
+from .roots import BLOCK, Ref
 from .stale_words import NO_BLOCK, why_text
 from .unreached import mark_without_stale_words, types_of
 
@@ -115,7 +116,7 @@ def stale_rows(search: ImageSearch) -> list[StaleRow]:
     for word in [*_words(search, graph, bytes(met))]:
         if not met[word.block]:
             words.append(word)
-            hanging.append(graph.mark([word.block], met, 1))
+            hanging.append(graph.table.mark([word.block], met, 1))
     told = RefDetails(search, [each.ref for each in words], None)
     rows: dict[tuple[Optional[str], str], StaleRow] = {}
     for word, below in zip(words, hanging):
@@ -131,16 +132,17 @@ def stale_rows(search: ImageSearch) -> list[StaleRow]:
 
 def _words(search: ImageSearch, graph: Graph, sure: bytes) -> Iterator[_Word]:
     """Those of roots, and of blocks that something else leads to, to others."""
-    ranges, stale, starts = search.roots.ranges, graph.stale, search.blocks.starts
+    stale, starts = graph.stale, search.blocks.starts
     for seed in graph.seeds:
         to = seed.edge >> EDGE_SHIFT
         if not seed.edge & STALE or sure[to]:
             continue
-        if seed.root >= len(ranges):
-            ref = of_word(search.roots.words[seed.root - len(ranges)])
+        root = search.roots.of(seed.root)
+        if isinstance(root, Ref):
+            ref = root
             why = ref.stale
         else:
-            ref = search.named(ranges[seed.root], seed.address, starts[to])
+            ref = search.named(root, seed.address, starts[to])
             why = why_text(stale.why(seed.address))
         if why is not None:
             yield _Word(ref, why, to)

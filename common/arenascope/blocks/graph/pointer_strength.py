@@ -11,7 +11,8 @@ from itertools import chain
 from ...engine import StrengthGround
 from ..name_all_blocks import catalogue_of
 from .asked_address import Goal
-from .pointers_to import ImageSearch, Ref
+from .pointers_to import ImageSearch
+from .roots import Ref
 
 CODE, ABSENT = 1, 2
 

@@ -23,7 +23,7 @@ from ...sources.target import Span, SymbolPlace, joined, text_of
 from ..recognise.module_memory import ground_of
 from .blocks import STALE, LiveBlocks, edge_to, heap_spans
 from .memory_windows import ImageBytes
-from .roots import Root, Roots, RootWord
+from .roots import BLOCK, Ref, Root, Roots
 
 if TYPE_CHECKING:
     from .edges import Graph, SecondLook
@@ -78,7 +78,6 @@ class Names:
         self._frames: dict[int, list[UnwoundFrame]] = {}
         self.main_thread = session.target.pid
         self._threads = {each.tid: each.name for each in session.target_threads}
-        self._tls: Optional[list[_Variables]] = None
         self._tables = UnwindTables(self._memory, session.regions)
 
     def of(self, root: Root, address: int) -> Optional[str]:
@@ -140,19 +139,17 @@ class Names:
                 return place_of(module.names[index], past)
         return None
 
-    @property
+    @cached_property
     def _variables(self) -> list[_Variables]:
         """By the number of the module: ld.so counts those with such variables as it loads them."""
-        if self._tls is None:
-            order = self._modules.in_order or self._modules.all
-            self._tls = [each for each in map(self._variables_of, order) if each.size]
-        return self._tls
+        order = self._modules.in_order or self._modules.all
+        return [each for each in map(self._variables_of, order) if each.size]
 
     def _variables_of(self, module: Module) -> _Variables:
         nothing = _Variables(0, (), (), ())
         try:
             elf = Elf(lambda address, size: self._modules.read(module, address, size), module.base, mapped=True)
-            segment = next((each for each in elf.segments if each.type == PT_TLS), None)
+            segment = elf.segment(PT_TLS)
             build_id = elf.build_id() if segment is not None else None
         except (ArenascopeError, struct.error):
             return nothing
@@ -166,29 +163,6 @@ class Names:
                 offsets, sizes, names = zip(*variables)
                 return _Variables(segment.memory_size, offsets, names, sizes)
         return nothing._replace(size=segment.memory_size)
-
-
-BLOCK = "block"
-
-
-class Ref(NamedTuple):
-    """A pointer, and who has it."""
-
-    kind: str
-    """One of ROOT_KINDS, or "block"."""
-    address: Optional[int]
-    """Where it lies; None: in a register, or in the kernel."""
-    value: int
-    name: Optional[str] = None
-    tid: Optional[int] = None
-    block: Optional[int] = None
-    """Which of the live blocks it lies in."""
-    offset: Optional[int] = None
-    """From that block's start."""
-    encoding: Optional[str] = None
-    """One of ENCODINGS, where it is no plain pointer."""
-    stale: Optional[str] = None
-    """Of a register: why it is perhaps old. Of what lies in memory pointer_facts.py asks."""
 
 
 Look = Callable[[Span, Sequence[Span], Meter], "Iterator[PointerWord]"]
@@ -226,13 +200,10 @@ class ImageSearch:
         self.held: Optional[BlockHolders] = None
         self.owners: Optional[Owners] = None
         self.owned: Optional[HeldPages] = None
-        self._names: Optional[Names] = None
 
-    @property
+    @cached_property
     def names(self) -> Names:
-        if self._names is None:
-            self._names = Names(self.session, self.roots.dtvs)
-        return self._names
+        return Names(self.session, self.roots.dtvs)
 
     @cached_property
     def heap_spans(self) -> Sequence[Span]:
@@ -272,7 +243,7 @@ class ImageSearch:
         """Every pointer to the range, the end included: variables first, then in order of their addresses. `but`:
         what lies in this block is its own affair."""
         refs = self._all(target, but, self._plain)
-        refs += [of_word(each) for each in self.roots.words if target.start <= each.value <= target.end]
+        refs += [each for each in self.roots.words if target.start <= each.value <= target.end]
         return in_order(refs)
 
     def encoded(self, target: Span, but: Optional[int] = None) -> list[Ref]:
@@ -311,10 +282,6 @@ class ImageSearch:
 
     def named(self, root: Root, address: int, value: int) -> Ref:
         return Ref(root.kind, address, value, self.names.of(root, address), tid=root.tid)
-
-
-def of_word(word: RootWord) -> Ref:
-    return Ref(word.kind, word.address, word.value, word.name, tid=word.tid, stale=word.stale)
 
 
 def in_order(refs: Sequence[Ref]) -> list[Ref]:

@@ -11,9 +11,9 @@ from typing import NamedTuple, Optional, Sequence
 
 from ...engine import Buffer, Join, chosen, places_of
 from ...session.resident import pages_of
-from ...sources.target import Span, joined
+from ...sources.target import joined
 from .blocks import NOBODY, OwnerPages
-from .edges import build, lumps
+from .edges import build
 from .main_holders import JOINTLY, UNREACHED, Owners, find_owners
 from .pointers_to import ImageSearch
 
@@ -50,7 +50,7 @@ def returns(search: ImageSearch, whose: Buffer, owners: int, join: Join = "nobod
     residency = session.residency
     if residency is None or not session.started:
         return None
-    heaps = sorted(Span(heap.address, heap.end) for parts in session.heaps.values() for heap in parts)
+    heaps = session.heap_ranges
     present = joined(part for heap in heaps for part in residency.resident_ranges(*heap) or ())
     rules = (session.target.page_size, session.layout.chunk_struct, session.layout.header)
     found = blocks.engine.pages(heaps, present, blocks.besides, whose, owners, rules, join)
@@ -76,7 +76,7 @@ def above_all(search: ImageSearch) -> array[int]:
     nobodys = {each.number for each in owners.holdings if each.owner.kind == UNREACHED}
     if nobodys:
         unreached = places_of(nobodys.pop(), owners.whose)
-        for head, others in lumps(build(search), unreached).hanging():
+        for head, others in build(search).table.lumps(unreached).hanging():
             for each in others:
                 above[each] = head
     return above

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ...base.heap_model import may_be_shared
 from ...glibc.find.inside_malloc import MAIN
@@ -32,16 +32,6 @@ CONTROL = 0x1000
 """struct pthread is shorter on every machine; where TLS lies below the thread pointer it begins there."""
 # of NT_X86_XSTATE, in the standard form that ptrace gives: where each part lies, bytes of a register, its name
 X86_PARTS = ((160, 16, 16, "xmm"), (576, 16, 16, "ymm"), (1152, 32, 16, "zmm"), (1664, 64, 16, "zmm"))
-
-
-class RegisterWord(NamedTuple):
-    """A word that a register holds."""
-
-    tid: int
-    name: str
-    value: int
-    stale: Optional[str] = None
-    """Why it is perhaps old."""
 
 
 class StackWords:
@@ -159,20 +149,20 @@ class StackWords:
         return known.stack.end if known is not None else -(-(pointer + CONTROL) // self._page) * self._page
 
 
-def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[RegisterWord]:
+def registers(session: Session, sets: Sequence[RegisterSets]) -> Iterator[Ref]:
     """Every word of every register that is known."""
     memory = session.memory
     names = GENERAL.get(NUMBERS.get(session.target.machine, 0), ())
     # a process of 32 bits under a kernel of 64 has 32-bit registers here, too
     for thread in sets:
         for index, value in enumerate(memory.unpack_words(thread.general)):
-            yield RegisterWord(thread.tid, names[index] if index < len(names) else f"register {index}", value)
+            yield Ref("register", None, value, names[index] if index < len(names) else f"register {index}", thread.tid)
         seen: set[tuple[str, int]] = set()
         for each in thread.others:
             for name, value in _vectors(memory, session.target.machine, each):
                 if (name, value) not in seen:
                     seen.add((name, value))
-                    yield RegisterWord(thread.tid, name, value, VECTOR)
+                    yield Ref("register", None, value, name, thread.tid, stale=VECTOR)
 
 
 def _vectors(memory: Memory, machine: str, registers: RegisterSet) -> Iterator[tuple[str, int]]:
@@ -432,21 +422,33 @@ class Root(NamedTuple):
     """What is mapped there, or whose heap it is."""
 
 
-class RootWord(NamedTuple):
-    """One word that is not in memory, or is known to be a pointer."""
+BLOCK = "block"
+
+
+class Ref(NamedTuple):
+    """A pointer, and who has it."""
 
     kind: str
+    """One of ROOT_KINDS, or "block"."""
+    address: Optional[int]
+    """Where it lies; None: in a register, or in the kernel."""
     value: int
-    name: str
+    name: Optional[str] = None
     tid: Optional[int] = None
-    address: Optional[int] = None
+    block: Optional[int] = None
+    """Which of the live blocks it lies in."""
+    offset: Optional[int] = None
+    """From that block's start."""
+    encoding: Optional[str] = None
+    """One of ENCODINGS, where it is no plain pointer."""
     stale: Optional[str] = None
-    """Why it is perhaps old: one of base/heap_model.py's STALE."""
+    """Of a register: why it is perhaps old. Of what lies in memory pointer_facts.py asks."""
 
 
 class Roots(NamedTuple):
     ranges: Sequence[Root]
-    words: Sequence[RootWord]
+    words: Sequence[Ref]
+    """Pointers that are not in memory, or are known to be some."""
     missing: Sequence[Region]
     """Of the program's own memory, what this image lacks: pointers may be there."""
     blind: Sequence[int]
@@ -459,10 +461,16 @@ class Roots(NamedTuple):
     popped: Sequence[Span] = ()
     """Of stacks that count as a whole, what lies below the stack pointer."""
 
+    def of(self, number: int) -> Union[Root, Ref]:
+        """What has this number among the ranges, and after these among the words."""
+        behind = number - len(self.ranges)
+        return self.ranges[number] if behind < 0 else self.words[behind]
+
 
 def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     threads = [each.thread for each in session.thread_words] if session.started else session.target_threads
-    dtvs = {thread.tid: dtv for thread in threads for dtv in _dtv(session, thread)}
+    vectors = {each.tid: read_dtv(session.memory, session.target.machine, each) for each in threads}
+    dtvs = {tid: dtv for tid, dtv in vectors.items() if dtv is not None}
     sets = session.target.register_sets()
     ground = ground_of(session)
     ended = cached_stacks(ground.constants, session.target.machine, session.located.libc)
@@ -490,14 +498,12 @@ def find_roots(session: Session, blocks: LiveBlocks) -> Roots:
     roots += [Root("mapping", each.start, each.end, path=each.path) for each in changed]
     # what malloc gave to the dynamic linker for a thread's variables is the thread's
     roots += [Root("tls", each.start, each.end, each.tid) for each in _own_blocks(dtvs, blocks)]
-    words = [
-        RootWord("register", each.value, each.name, each.tid, stale=each.stale) for each in registers(session, sets)
-    ]
-    words += [RootWord("tls", each.address, "dtv", each.tid) for each in dtvs.values()]
-    words += [RootWord("tls", address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
+    words = [*registers(session, sets)]
+    words += [Ref("tls", None, each.address, "dtv", each.tid) for each in dtvs.values()]
+    words += [Ref("tls", None, address, "dtv of an ended thread") for address in _left_dtvs(session, ended)]
     watched = session.target.image.watched()
-    words += [RootWord("kernel", each.data, f"epoll {each.epoll}, file {each.file}") for each in watched or ()]
-    words += [RootWord("kernel", each.data, f"timer {each.number}") for each in session.target.image.timers()]
+    words += [Ref("kernel", None, each.data, f"epoll {each.epoll}, file {each.file}") for each in watched or ()]
+    words += [Ref("kernel", None, each.data, f"timer {each.number}") for each in session.target.image.timers()]
     known = {each.tid for each in sets if each.general}
     blind = [each.tid for each in threads if each.runs or each.tid not in known]
     roots.sort(key=lambda each: each.start)
@@ -522,12 +528,6 @@ def _may_use_epoll(modules: Modules) -> bool:
     return any(not modules.exported(each, [EPOLL]) for each in users)
 
 
-def _dtv(session: Session, thread: ThreadInfo) -> Iterator[Dtv]:
-    dtv = read_dtv(session.memory, session.target.machine, thread)
-    if dtv is not None:
-        yield dtv
-
-
 def _own_blocks(dtvs: dict[int, Dtv], blocks: LiveBlocks) -> Iterator[SpanMark]:
     for dtv in dtvs.values():
         for each in dtv.blocks:
@@ -539,7 +539,9 @@ def _own_blocks(dtvs: dict[int, Dtv], blocks: LiveBlocks) -> Iterator[SpanMark]:
 def _left_dtvs(session: Session, ended: Sequence[CachedStack]) -> Iterator[int]:
     """The next thread on such a stack frees the blocks of its TLS, and keeps the vector (get_cached_stack)."""
     for each in ended:
-        for dtv in _dtv(session, ThreadInfo(0, thread_pointer=each.thread_pointer)):
+        thread = ThreadInfo(0, thread_pointer=each.thread_pointer)
+        dtv = read_dtv(session.memory, session.target.machine, thread)
+        if dtv is not None:
             yield dtv.address
 
 

@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, O
 
 from ...glibc.find.libc_file import LIBC_NAME
 from ...sources.memory import Memory
-from ...sources.target import RegionIndex, Span
+from ...sources.target import RegionIndex, Runs, Span
 from ...sources.type_source import TypeFacts
 from ..declared.claims import CONTAINER, VTABLE
 from ..declared.contents import Contents
@@ -21,9 +21,8 @@ from ..recognise.postgres import LINKS, ContextLinks, Postgres
 from .blocks import ALIGNED, DEEP, EDGE_SHIFT, FRONT, INSIDE, LOW, LiveBlocks, edge_to
 from .destroyed_objects import destroyed_objects
 from .pointers_to import ImageSearch, Seed, root_pointers
-from .roots import Root
+from .roots import Ref, Root
 from .stale_words import MAY_HOLD, NEVER_HOLDS, NO_BLOCK, UNUSED, PointerWords, StaleWords
-from .stale_words import PointerWords as Words
 
 MOST_BYTES = 1 << 19
 """Of one object. What is larger has no row: all of its words count."""
@@ -87,7 +86,7 @@ class _Types:
     def size(self, type: int) -> int:
         return self._contents.types.facts(type).size
 
-    def words(self, name: BlockName, objects: _Objects, exact: bool) -> Optional[Words]:
+    def words(self, name: BlockName, objects: _Objects, exact: bool) -> Optional[PointerWords]:
         """`exact`: what lies behind the object, or the last element in use, is known to be unused. None: all words
         may hold pointers."""
         if name.type is None:
@@ -102,7 +101,7 @@ class _Types:
         sure = UNUSED if exact and is_array else MAY_HOLD
         if is_array and not name.words and name.text.endswith(" body"):
             # a string's letters, and its room
-            return Words(TEXT, word, (), beyond=TEXT, beyond_sure=sure)
+            return PointerWords(TEXT, word, (), beyond=TEXT, beyond_sure=sure)
         parts = self._parts(name.type)
         if parts is None:
             return None
@@ -110,9 +109,9 @@ class _Types:
         dead = [] if is_array and _is_raw(facts) else [each for each in parts if self._holds_no_pointer(each, samples)]
         if is_array and dead == parts and sum(each.size for each in parts) == facts.size:
             # numbers or letters alone: so is the room for more of them
-            return Words(NO_POINTER, word, (), beyond=beyond or NO_POINTER, beyond_sure=sure)
+            return PointerWords(NO_POINTER, word, (), beyond=beyond or NO_POINTER, beyond_sure=sure)
         if is_array and (facts.size % word or _is_raw(facts)):
-            return Words(NO_POINTER, word, (0,), beyond=beyond, beyond_sure=sure) if exact else None
+            return PointerWords(NO_POINTER, word, (0,), beyond=beyond, beyond_sure=sure) if exact else None
         excluded: set[int] = set()
         for each in dead:
             excluded.update(self._touched(each))
@@ -123,7 +122,7 @@ class _Types:
             return None
         offsets = [at for at in range(0, facts.size, word) if at not in excluded]
         size = -(-facts.size // word) * word
-        return Words(NO_POINTER, size, offsets, begins=begins, beyond=beyond, beyond_sure=sure)
+        return PointerWords(NO_POINTER, size, offsets, begins=begins, beyond=beyond, beyond_sure=sure)
 
     def _touched(self, part: _Part) -> range:
         """The words that it has bytes of."""
@@ -333,22 +332,14 @@ def _of_words(start: int, first: int, behind: int) -> Span:
     return Span(start + first * 8, start + behind * 8)
 
 
-class Buffer(NamedTuple):
-    """A stream's."""
-
-    start: int
-    end: int
-    is_users: bool
-    """The program gave it (setvbuf)."""
-
-
-def buffers(memory: Memory, head: int) -> Iterator[Buffer]:
-    """Of each stream in a list. `head`: where the first one's address lies."""
+def buffers(memory: Memory, head: int) -> Iterator[tuple[int, int, bool]]:
+    """(start, end, whether the program gave it by setvbuf) of the buffer of each stream in a list. `head`: where the
+    first one's address lies."""
     for stream in streams(memory, head):
         words = memory.words(stream, STREAM_WORDS + 1)
         start, end = words[STREAM_WORDS - 1 :]
         if start < end:
-            yield Buffer(start, end, bool(_flags(memory, words[0]) & USERS))
+            yield start, end, bool(_flags(memory, words[0]) & USERS)
 
 
 def streams(memory: Memory, head: int) -> Iterator[int]:
@@ -371,55 +362,45 @@ def _popped(search: ImageSearch, table: StaleWords) -> None:
         table.exclude(each.start, each.end, "popped-stack")
 
 
-class StalePointer(NamedTuple):
-    """A variable's pointer to a block."""
-
-    address: int
-    value: int
-    block: int
-
-
 def _in_variables(search: ImageSearch, table: StaleWords) -> None:
     """Blocks of which a variable tells how much is used."""
     ground, ends, machine = ground_of(search.session), search.session.bss_ends, search.session.target.machine
     loader = next((each for each in ground.modules.all if each.name.startswith("ld") and ".so" in each.name), None)
     last = loader.regions[-1].end if loader is not None else 0
     of_loader = Span(loader.base if loader is not None else 0, ends.get(last, last))
-    ranges, memory = search.roots.ranges, search.session.memory
+    memory = search.session.memory
     unused = set[Span]()
     for seed in root_pointers(search):
-        if seed.root >= len(ranges) or ranges[seed.root].kind != "global":
+        root = search.roots.of(seed.root)
+        if isinstance(root, Ref) or root.kind != "global":
             continue
-        is_loaders = of_loader.start <= ranges[seed.root].start < of_loader.end
+        is_loaders = of_loader.start <= root.start < of_loader.end
         value = memory.try_word(seed.address) if is_loaders or ground.has_cplusplus else None
         if value is None:
             continue
         if is_loaders:
             unused.update(unused_entries(memory, machine, search.blocks, value))
         else:
-            _container(search, table, StalePointer(seed.address, value, seed.edge >> EDGE_SHIFT))
+            _container(search, table, seed.address, value, seed.edge >> EDGE_SHIFT)
     for span in unused:
         table.exclude(*span, "loader-table")
 
 
-def _container(search: ImageSearch, table: StaleWords, pointer: StalePointer) -> None:
-    """std::vector: where it is, where its elements end, where its room ends. libstdc++'s std::string: where it is, how
+def _container(search: ImageSearch, table: StaleWords, address: int, value: int, number: int) -> None:
+    """What the words of a variable at this address tell of the block to which its first one, the value, leads.
+    std::vector: where it is, where its elements end, where its room ends. libstdc++'s std::string: where it is, how
     long, how much room. Such a variable has these words alone: what is longer may be something else."""
     memory, blocks = search.session.memory, search.blocks
-    start, size = blocks.starts[pointer.block], blocks.ends[pointer.block] - blocks.starts[pointer.block]
-    if pointer.value != start:
+    start, size = blocks.starts[number], blocks.ends[number] - blocks.starts[number]
+    if value != start:
         return
-    _, second, third = memory.try_words(pointer.address, VECTOR_WORDS) or (0, 0, 0)
+    _, second, third = memory.try_words(address, VECTOR_WORDS) or (0, 0, 0)
     is_vector = start <= second <= third and fits(third - start, size)
     is_string = third > LOCAL and second <= third and fits(third + 1, size)
-    if is_vector and _is_variable(search, pointer.address, VECTOR_WORDS):
+    if is_vector and _is_variable(search, address, VECTOR_WORDS):
         used = PointerWords("beyond-end", memory.pointer_size, [0], beyond="beyond-end")
         table.declare([start], used, second - start)
-    elif (
-        is_string
-        and memory.try_read(start + second, 1) == b"\0"
-        and _is_variable(search, pointer.address, STRING_WORDS)
-    ):
+    elif is_string and memory.try_read(start + second, 1) == b"\0" and _is_variable(search, address, STRING_WORDS):
         table.declare([start], PointerWords("text", memory.pointer_size, []))
 
 
@@ -507,21 +488,18 @@ LIKE_NUMBERS, BESIDE_STARTS = 2, 5
 def _numbers_in_variables(search: ImageSearch, table: StaleWords) -> None:
     """Where a program's heap lies below 4 GiB, arrays of codes, flags, hashes and instructions have words that are
     addresses in it by chance."""
-    blocks, ranges = search.blocks, search.roots.ranges
+    blocks = search.blocks
     if search.session.memory.pointer_size != ALIGNED or not len(blocks) or blocks.starts[0] >= LOW:
         return
     numbers = _LowNumbers(search)
     told = [*table.ranges()]
     starts = [each.start for each in told]
     for seed in root_pointers(search):
-        if (
-            seed.root >= len(ranges)
-            or ranges[seed.root].kind != "global"
-            or blocks.starts[seed.edge >> EDGE_SHIFT] >= LOW
-        ):
+        root = search.roots.of(seed.root)
+        if isinstance(root, Ref) or root.kind != "global" or blocks.starts[seed.edge >> EDGE_SHIFT] >= LOW:
             continue
         at = bisect_right(starts, seed.address) - 1
-        if (at < 0 or told[at].end <= seed.address) and numbers.has(ranges[seed.root], seed):
+        if (at < 0 or told[at].end <= seed.address) and numbers.has(root, seed):
             table.exclude(seed.address, seed.address + ALIGNED, "low-number")
 
 
@@ -529,8 +507,7 @@ class _LowNumbers:
     """Those in variables of one image."""
 
     def __init__(self, search: ImageSearch) -> None:
-        self._memory, self._blocks, self._heaps = search.session.memory, search.blocks, search.heap_spans
-        self._starts = [each.start for each in self._heaps]
+        self._memory, self._blocks, self._heaps = search.session.memory, search.blocks, Runs(search.heap_spans)
         self._region = RegionIndex(search.session.regions).find
 
     def has(self, root: Root, seed: Seed) -> bool:
@@ -549,13 +526,9 @@ class _LowNumbers:
                 like_numbers += to not in near
                 like_starts += past <= FRONT and not past % ALIGNED
             elif max(divmod(value, LOW)) >= COUNT and value <= self._memory.top - LOW:
-                like_numbers += self._region(value) is None or self._is_in_heap(value)
+                like_numbers += self._region(value) is None or self._heaps.bytes_in(value, value + 1) > 0
         least = LIKE_NUMBERS if seed.edge & INSIDE else BESIDE_STARTS
         return like_numbers >= max(least, like_starts)
-
-    def _is_in_heap(self, value: int) -> bool:
-        at = bisect_right(self._starts, value) - 1
-        return at >= 0 and value < self._heaps[at].end
 
     def _leads(self, value: int) -> tuple[int, int]:
         """To which block, and how far inside; NO_BLOCK where it leads to none."""
@@ -573,7 +546,7 @@ def _declared(search: ImageSearch, table: StaleWords) -> None:
 def _destroyed(search: ImageSearch, table: StaleWords) -> None:
     """What is left of objects whose owners are gone, while weak pointers keep their memory."""
     word, starts = search.session.memory.pointer_size, search.blocks.starts
-    counts = Words("destroyed", word, (0,), beyond="destroyed", beyond_sure=NEVER_HOLDS)
+    counts = PointerWords("destroyed", word, (0,), beyond="destroyed", beyond_sure=NEVER_HOLDS)
     for numbers, front in destroyed_objects(search, declared_in(search)):
         table.declare(array("Q", (starts[each] for each in numbers)), counts, front)
 

@@ -100,26 +100,14 @@ def number_of(why: Optional[str]) -> int:
     return WHYS.index(why) + 1 if why is not None else COUNTS
 
 
-class StaleEdges:
-    """The edges that come from excluded words, in order of these: parallel arrays."""
+NO_ROWS = StaleRows()
 
-    def __init__(
-        self,
-        addresses: Sequence[int] = (),
-        sources: Sequence[int] = (),
-        edges: Sequence[int] = (),
-        whys: Sequence[int] = (),
-        sure: Sequence[int] = (),
-    ) -> None:
-        self.addresses = addresses
-        """Where each word lies."""
-        self.sources = sources
-        """The block that it lies in, or NO_BLOCK."""
-        self.edges = edges
-        self.whys = whys
-        """Places in WHYS, and one."""
-        self.sure = sure
-        """How sure that is."""
+
+class StaleEdges:
+    """The edges that come from excluded words. Why they are excluded: places in WHYS, and one."""
+
+    def __init__(self, rows: StaleRows = NO_ROWS) -> None:
+        self.addresses, self.sources, self.edges, self.whys, self.sure = rows
         self.gone: Mapping[int, int] = {}
         """By the address of a word that never holds anything: why. There is no edge from it."""
 
@@ -128,9 +116,9 @@ class StaleEdges:
         """Those of blocks, which are in order, and those of roots."""
         is_plain = NEVER_HOLDS not in array("I", rows.sure)
         if not more and is_plain:
-            return cls(*rows)
+            return cls(rows)
         every = sorted([*(row for row in zip(*rows) if row[-1] != NEVER_HOLDS), *more])
-        found = cls(*(array(code, column) for code, column in zip("QqIBB", zip(*every))))
+        found = cls(StaleRows(*(array(code, column) for code, column in zip("QqIBB", zip(*every)))))
         if not is_plain:
             found.gone = {row[0]: row[3] for row in zip(*rows) if row[-1] == NEVER_HOLDS}
         return found

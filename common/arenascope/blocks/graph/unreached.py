@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.heap_model import Kind, Statement
-from ...engine import ENCODINGS, places_of
+from ...engine import ENCODINGS, Lumps, places_of
 from ...session.problems import miscounted
 from ...session.session import Session
 from ..block_index import WEAK_EVIDENCE
@@ -17,10 +17,10 @@ from ..named_by_holders import of_libstdcxx
 from ..recognise.container_words import LEAST_POOL, POOL, is_pool
 from ..single_blocks import kinds_of
 from .blocks import EDGE_SHIFT, INSIDE, STALE, LiveBlocks
-from .edges import ROOT, Disguised, Graph, Lumps, SecondLook, build, lasting, lumps, without_unused_room
+from .edges import ROOT, Disguised, Graph, SecondLook, build, lasting, without_unused_room
 from .pointer_strength import strength_of
 from .pointers_to import ALIKE, FAR, RELATIVE, ImageSearch, Seed
-from .roots import Roots
+from .roots import Ref, Root, Roots
 
 UNMARKED, POSSIBLE, DEFINITE = 0, 1, 2
 
@@ -44,7 +44,7 @@ class Reach:
 
     def mark(self, first: Iterable[int], mark: int) -> Sequence[int]:
         """These, and what hangs on them; all that had less."""
-        return self._graph.mark(first, self.marks, mark, starts_only=mark == DEFINITE)
+        return self._graph.table.mark(first, self.marks, mark, starts_only=mark == DEFINITE)
 
     def add(self, blocks: Iterable[int]) -> None:
         """These are reached after all, and what they lead to."""
@@ -54,10 +54,8 @@ class Reach:
 
 def _value(search: ImageSearch, seed: Seed) -> tuple[int, int]:
     """A root's pointer, and where it lies in memory or 0."""
-    roots = search.roots
-    if seed.root < len(roots.ranges):
-        return search.session.memory.word(seed.address), seed.address
-    return roots.words[seed.root - len(roots.ranges)].value, 0
+    root = search.roots.of(seed.root)
+    return (root.value, 0) if isinstance(root, Ref) else (search.session.memory.word(seed.address), seed.address)
 
 
 SAMPLE = 256
@@ -163,7 +161,7 @@ def find_leaks(search: ImageSearch, lost: int) -> Leaks:
     alike = {ALIKE: sorted(reach.alike)} if reach.alike else {}
     saved = {**alike, **_second_look(search, reach)}
     unreached, inside = places_of(UNMARKED, reach.marks), places_of(POSSIBLE, reach.marks)
-    definite, possible = lumps(graph, unreached), lumps(graph, inside, starts_only=True)
+    definite, possible = graph.table.lumps(unreached), graph.table.lumps(inside, starts_only=True)
     others = BlockTally(len(unreached) + len(inside), blocks.bytes_of(unreached) + blocks.bytes_of(inside))
     reached = BlockTally(len(blocks) - others.blocks, blocks.bytes - others.bytes)
     by_stale_words = held_by_stale_words(graph)
@@ -181,9 +179,9 @@ def _held_by_unused_room(graph: Graph) -> Optional[Lumps]:
         return None
     marks = bytearray(len(graph.blocks))
     seeds = [each.edge >> EDGE_SHIFT for each in graph.seeds]
-    graph.mark(seeds, marks, POSSIBLE)
-    rest.mark(seeds, marks, DEFINITE)
-    return lumps(rest, places_of(POSSIBLE, marks))
+    graph.table.mark(seeds, marks, POSSIBLE)
+    rest.table.mark(seeds, marks, DEFINITE)
+    return rest.table.lumps(places_of(POSSIBLE, marks))
 
 
 def held_by_stale_words(graph: Graph) -> Sequence[int]:
@@ -191,7 +189,7 @@ def held_by_stale_words(graph: Graph) -> Sequence[int]:
     if not len(graph.stale) and not any(each.edge & STALE for each in graph.seeds):
         return ()
     marks = bytearray(len(graph.blocks))
-    graph.mark((each.edge >> EDGE_SHIFT for each in graph.seeds), marks, POSSIBLE)
+    graph.table.mark((each.edge >> EDGE_SHIFT for each in graph.seeds), marks, POSSIBLE)
     mark_without_stale_words(graph, marks)
     return places_of(POSSIBLE, marks)
 
@@ -199,7 +197,7 @@ def held_by_stale_words(graph: Graph) -> Sequence[int]:
 def mark_without_stale_words(graph: Graph, marks: bytearray) -> None:
     """Marks the blocks to which anything else leads as DEFINITE."""
     seeds = (each.edge >> EDGE_SHIFT for each in graph.seeds if not each.edge & STALE)
-    lasting(graph, bytes(len(graph.blocks))).mark(seeds, marks, DEFINITE)
+    lasting(graph, bytes(len(graph.blocks))).table.mark(seeds, marks, DEFINITE)
 
 
 def doubts(session: Session, roots: Roots, blocks: LiveBlocks, lost: int) -> list[Statement]:
@@ -321,7 +319,7 @@ def _pools(search: ImageSearch, numbers: Sequence[int]) -> set[int]:
     graph = search.graph
     for seed in graph.seeds if likely and graph is not None else ():
         number = seed.edge >> EDGE_SHIFT
-        if number in likely and seed.root < len(search.roots.ranges) and not seed.edge & INSIDE:
+        if number in likely and isinstance(search.roots.of(seed.root), Root) and not seed.edge & INSIDE:
             data = search.session.memory.try_read(seed.address - word, 3 * word)
             usable = blocks.sizes[number] - word
             found = data is not None and is_pool(search.session.memory.as_words(data), usable)

@@ -9,7 +9,6 @@ is in front of its size since 16, and before in the header of each piece.
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple, Optional
 
 from ...base.heap_model import Kind
@@ -94,24 +93,26 @@ class Postgres:
         while waiting:
             parent, context = waiting.pop()
             while context and context not in found and len(found) < most:
-                data = self._memory.try_read(context, 8 * CONTEXT_WORDS) if not context % 8 else None
-                if data is None:
+                words = self._context(context)
+                if words is None or words[3] != parent:
                     break
-                tag, _, _, above, child, before, after, _, _ = struct.unpack("<9Q", data)
-                if not 0 < tag & 0xFFFFFFFF < MOST_TAGS or above != parent:
-                    break
+                child, before, after = words[4:7]
                 found[context] = ContextLinks(parent, child, before, after)
                 waiting.append((context, child))
                 context = after
         return found
 
+    def _context(self, address: int) -> Optional[tuple[int, ...]]:
+        """The words of the context there; None: there is none."""
+        words = self._memory.try_words(address, CONTEXT_WORDS) if not address % 8 else None
+        return words if words is not None and 0 < words[0] & 0xFFFFFFFF < MOST_TAGS else None
+
     def _kind(self, context: int) -> Optional[Kind]:
-        data = self._memory.try_read(context, 8 * CONTEXT_WORDS) if not context % 8 else None
-        if data is None:
+        words = self._context(context)
+        if words is None:
             return None
-        tag, _, methods, parent, _, _, _, place, told = struct.unpack("<9Q", data)
-        pages = self._ground.pages
-        if not 0 < tag & 0xFFFFFFFF < MOST_TAGS or methods >> PAGE_SHIFT not in pages:
+        _, _, methods, parent, _, _, _, place, told = words
+        if methods >> PAGE_SHIFT not in self._ground.pages:
             return None
         name = self._ground.string(place, LONGEST_NAME) if place else None
         if name == HASH_TABLE and told:

@@ -9,9 +9,10 @@ table of a dict's keys, which says how large it is.
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...base.heap_model import POINTED, Kind
+from ...sources.elf.modules import Module
 from .module_memory import LARGEST_PAGE, LoadedModules
 from .selection import (
     BASE,
@@ -117,7 +118,8 @@ class Python:
         self._ground = ground
         self._word = ground.memory.pointer_size
         self._low, self._high = low, high
-        self._own, self._str = _types(ground)
+        _, exported = cpython(ground, STR_TYPE) or (None, dict[str, int]())
+        self._own, self._str = exported.get(TYPE_TYPE), exported.get(STR_TYPE, 0)
         self._offset = 1
         """Of an object's type, in words; without the global lock there is more in front."""
         self._types: dict[int, Optional[PythonType]] = {}
@@ -306,11 +308,11 @@ def _has_shared_keys(log: int) -> Condition:
     return is_size & has_room & value(FROM_3_11 + (1 << log) + entries * BY_STR).fits(page=LARGEST_PAGE) & is_index
 
 
-def _types(ground: LoadedModules) -> tuple[Optional[int], int]:
-    """Where `type` is, and `str`."""
+def cpython(ground: LoadedModules, *names: str) -> Optional[tuple[Module, Mapping[str, int]]]:
+    """The module that has CPython, and where in it TYPE_TYPE is, and these as far as it exports them."""
     for module in ground.modules.all:
         if "python" in module.name or module is ground.modules.program:
-            exported = ground.modules.exported(module, (TYPE_TYPE, STR_TYPE))
+            exported = ground.modules.exported(module, (TYPE_TYPE, *names))
             if TYPE_TYPE in exported:
-                return exported[TYPE_TYPE], exported.get(STR_TYPE, 0)
-    return None, 0
+                return module, exported
+    return None

@@ -98,7 +98,7 @@ class CacheFinder:
         try:
             if self.libc.base is not None:
                 elf = Elf(self.memory.read, self.libc.base, mapped=True)
-                segment = next((each for each in elf.segments if each.type == PT_TLS), None)
+                segment = elf.segment(PT_TLS)
                 if segment is not None:
                     return -(-segment.memory_size // self.layout.word) * self.layout.word
         except (ArenascopeError, ValueError):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence
 
-from ...base.errors import ArenascopeError, MemoryReadError
-from ...sources.elf.elf_file import dynamic_symbols
+from ...base.errors import MemoryReadError
 from ...sources.elf.modules import modules_of
 from ...sources.elf.unwind import MACHINES, Unwinder, UnwindTables
 from ...sources.memory import Memory
 from ...sources.target import Region, RegionIndex, Span, SymbolPlace, Target, ThreadInfo
-from .libc_file import Libc, lies_in_libc
+from .libc_file import Libc, exported_symbols, lies_in_libc
 
 EDGES = (
     "malloc",
@@ -173,10 +172,7 @@ def _code_of(libc: Libc, regions: Sequence[Region]) -> list[Region]:
 
 def _functions(target: Target, memory: Memory, libc: Libc, names: Sequence[str]) -> list[Span]:
     """Returns libc's functions from its own tables, as the debugger's may be another library's."""
-    try:
-        symbols = dynamic_symbols(memory.read, libc.base, names) if libc.base is not None else {}
-    except ArenascopeError:
-        symbols = {}
+    symbols = exported_symbols(memory, libc, names)
     if symbols:
         return [Span(each.value, each.value + (each.size or LAST_FUNCTION)) for each in symbols.values()]
     if lies_in_libc(libc):

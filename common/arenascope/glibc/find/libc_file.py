@@ -7,7 +7,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 from ...base.errors import ArenascopeError
 from ...base.heap_model import Allocator, ArenaHeader, Statement
-from ...sources.elf.elf_file import dynamic_symbols, glibc_version, module_build_id, proven_files
+from ...sources.elf.elf_file import ElfSymbol, dynamic_symbols, glibc_version, module_build_id, proven_files
 from ...sources.elf.modules import modules_of
 from ...sources.memory import Memory
 from ...sources.target import Region, Target
@@ -138,15 +138,17 @@ def what_is_there(
     return "no glibc was found in this image", "a static program needs its symbols or a main_arena that was used"
 
 
-def exported(memory: Memory, libc: Libc, *names: str) -> dict[str, int]:
-    """Returns addresses of what libc exports, from its tables in memory; {} if the image lacks them."""
-    if libc.base is None:
-        return {}
+def exported_symbols(memory: Memory, libc: Libc, names: Sequence[str]) -> dict[str, ElfSymbol]:
+    """Returns what libc exports, from its tables in memory; {} if the image lacks them."""
     try:
-        symbols = dynamic_symbols(memory.read, libc.base, names)
+        return dynamic_symbols(memory.read, libc.base, names) if libc.base is not None else {}
     except ArenascopeError:
         return {}
-    return {name: symbol.value for name, symbol in symbols.items()}
+
+
+def exported(memory: Memory, libc: Libc, *names: str) -> dict[str, int]:
+    """Returns the addresses of the same."""
+    return {name: symbol.value for name, symbol in exported_symbols(memory, libc, names).items()}
 
 
 def current_brk(

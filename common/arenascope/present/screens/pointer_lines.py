@@ -9,7 +9,8 @@ from ...base.heap_model import ROOT_KINDS, STALE, Statement
 from ...blocks.graph.asked_address import Goal
 from ...blocks.graph.holders import INNER, Paths
 from ...blocks.graph.pointer_facts import RefDetails, member_of
-from ...blocks.graph.pointers_to import BLOCK, Names, Ref
+from ...blocks.graph.pointers_to import Names
+from ...blocks.graph.roots import BLOCK, Ref
 from ...engine import ENCODINGS
 from ...sources.target import Span
 from ..json_documents.record import Address, Record, Size

@@ -17,7 +17,7 @@ from ..core import open_core
 from ..elf import elf_file, environment_variables
 from ..elf.elf_file import ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Elf, Segment, file_reader
 from ..elf.modules import named_regions
-from ..elf.registers import PRSTATUS, ThreadRecord, thread_from_record
+from ..elf.registers import PRSTATUS, thread_from_registers
 from ..image_files import Source
 from ..memory import Memory
 
@@ -30,8 +30,8 @@ class CoreNotes:
 
     def __init__(self, elf: Elf, notes: Iterable[elf_file.Note]) -> None:
         self.elf = elf
-        self.records: list[ThreadRecord] = []
-        self._others: list[list[target.RegisterSet]] = []
+        self.register_sets: list[target.RegisterSets] = []
+        """Of each thread, in the notes' order."""
         self.auxv_bytes = b""
         self.files: list[elf_file.FileMapping] = []
         self.file_page_size: Optional[int] = None
@@ -59,13 +59,12 @@ class CoreNotes:
 
     def _take(self, note: elf_file.Note) -> None:
         vectors = (elf_file.OWN, elf_file.NT_VECTORS)
-        if self.records and (note.owner, note.type) in (*elf_file.REGISTER_NOTES, vectors):
+        if self.register_sets and (note.owner, note.type) in (*elf_file.REGISTER_NOTES, vectors):
             # a thread's other notes follow its NT_PRSTATUS
-            self._others[-1].append(target.RegisterSet(note.owner, note.type, note.data))
-        if note.owner == "LINUX":
-            if note.type in (elf_file.NT_386_TLS, elf_file.NT_ARM_TLS) and self.records:
-                self.records[-1] = self.records[-1]._replace(tls=note.data)
-        elif note.owner == elf_file.OWN:
+            tid, general, others = self.register_sets[-1]
+            own = target.RegisterSet(note.owner, note.type, note.data)
+            self.register_sets[-1] = target.RegisterSets(tid, general, [*others, own])
+        if note.owner == elf_file.OWN:
             self.own.setdefault(note.type, note.data)
         elif note.owner != "CORE":
             return
@@ -82,8 +81,7 @@ class CoreNotes:
         pid_at, registers_at = PRSTATUS[self.elf.pointer_size]
         if len(data) >= registers_at:
             tid = struct.unpack_from(self.elf.mark + "i", data, pid_at)[0]
-            self.records.append(ThreadRecord(tid, data[registers_at:]))
-            self._others.append([])
+            self.register_sets.append(target.RegisterSets(tid, data[registers_at:]))
 
     def _take_prpsinfo(self, data: bytes) -> None:
         # From its end, as 32-bit machines differ in the size of a uid: four pids, fname[16], psargs[80]
@@ -114,18 +112,14 @@ class CoreNotes:
     def auxv(self) -> dict[int, int]:
         return elf_file.parse_auxv(self.auxv_bytes, self.elf.pointer_size, self.elf.mark)
 
-    def register_sets(self) -> list[target.RegisterSets]:
-        """Returns each thread's registers in the notes' order."""
-        sets = zip(self.records, self._others)
-        return [target.RegisterSets(each.tid, each.registers, others) for each, others in sets]
-
     def threads(self) -> list[target.ThreadInfo]:
         """Returns threads by tid. The kernel writes the thread that crashed first, and only the main thread's name.
 
         fill_psinfo() of fs/binfmt_elf.c takes the group leader's comm; gcore writes the program's name there.
         """
         elf = self.elf
-        threads = [thread_from_record(elf.machine, elf.pointer_size, elf.byte_order, record) for record in self.records]
+        described = elf.machine, elf.pointer_size, elf.byte_order
+        threads = [thread_from_registers(*described, each) for each in self.register_sets]
         if self.made_by == "kernel":
             threads = [each._replace(name=self.name) if each.tid == self.pid else each for each in threads]
         return sorted(threads, key=lambda thread: thread.tid)
@@ -181,17 +175,7 @@ def _left_out(rows: Sequence[elf_file.FileMapping], regions: Sequence[target.Reg
     for row in rows:
         if covered.place(row.start) is not None:
             continue
-        yield target.Region(
-            row.start,
-            row.end,
-            readable=True,
-            writable=False,
-            executable=False,
-            path=row.path,
-            offset=row.offset,
-            shared=False,
-            present=False,
-        )
+        yield target.Region(row.start, row.end, writable=False, path=row.path, offset=row.offset, present=False)
 
 
 class _Names:
@@ -229,16 +213,6 @@ class Truncation(NamedTuple):
     actual: int
     missing: tuple[target.Span, ...]
     """The address ranges whose bytes were written, or should have been, and are not in the file."""
-
-
-class LaidOut(NamedTuple):
-    """A core's PT_LOAD segments, in address order."""
-
-    segments: list[Segment]
-    ends: list[int]
-    """The end of each segment's bytes in this file: less than its memory if it was not dumped, or was cut."""
-    wrong: Sequence[Statement]
-    """The damage in its program headers."""
 
 
 class CoreImage(Source):
@@ -285,7 +259,7 @@ class CoreImage(Source):
         self.moment, self.redacted = self._told() if self.notes.own else (None, False)
         self.made_by = self.notes.made_by
         self.auxv = self.notes.auxv
-        self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.records), default=None)
+        self.pid: Optional[int] = self.notes.pid or min((r.tid for r in self.notes.register_sets), default=None)
         sizes = (self.auxv.get(elf_file.AT_PAGESZ), self.notes.file_page_size)
         self.page_size = next((size for size in sizes if size in PAGE_SIZES), 4096)
 
@@ -362,6 +336,11 @@ class CoreImage(Source):
         segment = self.segments[index]
         return segment if address < segment.address + segment.memory_size else None
 
+    def _held_at(self, address: int) -> Optional[int]:
+        """Returns the index of the segment whose bytes in the file have the address."""
+        index = bisect_right(self._starts, address) - 1
+        return index if index >= 0 and address < self._ends[index] else None
+
     def read(self, address: int, size: int) -> bytes:
         """Reads all of it, or raises MemoryReadError."""
         low, high, shift = self._last
@@ -372,8 +351,8 @@ class CoreImage(Source):
     def _read_elsewhere(self, address: int, size: int) -> bytes:
         parts, at, end = [], address, address + size
         while at < end:
-            index = bisect_right(self._starts, at) - 1
-            if index < 0 or at >= self._ends[index]:
+            index = self._held_at(at)
+            if index is None:
                 raise MemoryReadError(address, size)
             shift = self.segments[index].offset - self._starts[index]
             self._last = (self._starts[index], self._ends[index], shift)
@@ -386,8 +365,8 @@ class CoreImage(Source):
 
     def fill(self, address: int, block: memoryview) -> int:
         """Reads into `block` up to the end of this segment."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0 or address >= self._ends[index]:
+        index = self._held_at(address)
+        if index is None:
             raise MemoryReadError(address, len(block))
         size = min(len(block), self._ends[index] - address)
         return self.held.fill(block[:size], address - self._starts[index] + self.segments[index].offset)
@@ -422,8 +401,8 @@ class CoreImage(Source):
         """Tells whether all of it can be read here."""
         at = region.start
         while at < region.end:
-            index = bisect_right(self._starts, at) - 1
-            if index < 0 or self._ends[index] <= at:
+            index = self._held_at(at)
+            if index is None:
                 return region._replace(present=False)
             at = self._ends[index]
         return region
@@ -443,7 +422,7 @@ class CoreImage(Source):
 
     def register_sets(self) -> Sequence[target.RegisterSets]:
         """Returns all registers of each thread, including vectors."""
-        return self.notes.register_sets()
+        return self.notes.register_sets
 
     def random_bytes(self) -> bytes:
         """Returns the bytes at AT_RANDOM, which the kernel gives each process; empty if the file lacks them."""
@@ -521,8 +500,12 @@ class CoreImage(Source):
         return save_core(self, path, self.residency(), self.mapping_use())
 
 
-def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> LaidOut:
-    """Lays out segments; `headers` is their number. If two claim the same address, the one that begins later has it."""
+def lay_out(
+    headers: Sequence[Segment], file_size: int, pointer_size: int
+) -> tuple[list[Segment], list[int], Sequence[Statement]]:
+    """Returns a core's PT_LOAD segments in address order, where the bytes of each end in a file of that size (less than
+    its memory if it was not dumped, or was cut), and the damage in its program headers. If two claim the same address,
+    the one that begins later has it."""
     top = 1 << 8 * pointer_size
     loads = sorted((each for each in headers if each.type == PT_LOAD), key=lambda each: each.address)
     segments = []
@@ -550,8 +533,4 @@ def lay_out(headers: Sequence[Segment], file_size: int, pointer_size: int) -> La
     if shared:
         words = f"{HEADERS_DAMAGED}{shared:,} of its mappings claim others' bytes of the file: they are left out"
         wrong.append(Statement("core-bytes-claimed-twice", {"mappings": shared}, text=words))
-    return LaidOut(
-        segments,
-        [each.address + size for each, size in zip(segments, sizes)],
-        wrong,
-    )
+    return segments, [each.address + size for each, size in zip(segments, sizes)], wrong

@@ -8,7 +8,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...base.errors import ArenascopeError, MemoryReadError
 from ...base.heap_model import Range
@@ -212,11 +212,8 @@ class Piece(NamedTuple):
     """The file whose unchanged bytes fill what is not copied."""
 
 
-class PageStates(Protocol):
-    """Page states, from page tables; see live/pagemap.py."""
-
-    def own(self, start: int, end: int) -> Sequence[Span]:
-        """Returns the pages of a private mapping of a file that are no longer the file's."""
+OwnPages = Callable[[int, int], Sequence[Span]]
+"""Returns the pages of a private mapping of a file that are no longer the file's; see live/pagemap.py."""
 
 
 def _flags(region: Region) -> int:
@@ -237,7 +234,7 @@ def may_have_own(use: MappingUse) -> bool:
     return bool(use.region.writable or use.anonymous or use.swapped)
 
 
-def pieces_of(use: MappingUse, here: Sequence[Span], pages: PageStates, *, whole: bool, page: int) -> Iterator[Piece]:
+def pieces_of(use: MappingUse, here: Sequence[Span], own_pages: OwnPages, *, whole: bool, page: int) -> Iterator[Piece]:
     """Returns the pieces of a mapping with pages `here`. `whole`: include all of its file's bytes."""
     region = use.region
     flags = _flags(region)
@@ -259,7 +256,7 @@ def pieces_of(use: MappingUse, here: Sequence[Span], pages: PageStates, *, whole
         if at < end:
             yield Piece(at, end, flags, 0)
     elif region.is_file:
-        own = pages.own(start, end) if may_have_own(use) else []
+        own = own_pages(start, end) if may_have_own(use) else []
         if whole or own or region.writable:
             yield Piece(start, end, flags, end - start, copied=own, file=region)
         else:

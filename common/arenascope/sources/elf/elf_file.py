@@ -108,6 +108,8 @@ REGISTER_NOTES = (
     ("LINUX", NT_S390_HIGH_GPRS),
 )
 """Register sets besides the general ones; each machine has some of them."""
+TLS_NOTES = (("LINUX", NT_ARM_TLS), ("LINUX", NT_386_TLS))
+"""Those of them that have the thread pointer of machines where it is no general register."""
 # <linux/auxvec.h>
 AT_NULL, AT_PHDR, AT_PHNUM, AT_PAGESZ, AT_BASE, AT_ENTRY = 0, 3, 5, 6, 7, 9
 AT_PLATFORM, AT_SECURE, AT_RANDOM, AT_EXECFN, AT_SYSINFO_EHDR = 15, 23, 25, 31, 33
@@ -192,12 +194,9 @@ class Section(NamedTuple):
 
     name: str
     type: int
-    flags: int
-    address: int
     offset: int
     size: int
     link: int
-    info: int
     entry_size: int
 
 
@@ -267,6 +266,10 @@ class Elf:
             )
         return segments
 
+    def segment(self, kind: int) -> Optional[Segment]:
+        """Returns the first segment of a kind."""
+        return next((each for each in self.segments if each.type == kind), None)
+
     def _raw_section(self, index: int) -> tuple[int, ...]:
         return self._section.unpack(self.read(self._shoff + index * self._shentsize, self._section.size))
 
@@ -286,18 +289,8 @@ class Elf:
         raw = [self._section.unpack_from(data, at) for at in range(0, len(data), self._shentsize)]
         strings = self.read(raw[names][4], min(raw[names][5], LONGEST_NAMES)) if names < count else b""
         return [
-            Section(
-                string_at(strings, r[0], LONGEST_SECTION_NAME),
-                type=r[1],
-                flags=r[2],
-                address=r[3],
-                offset=r[4],
-                size=r[5],
-                link=r[6],
-                info=r[7],
-                entry_size=r[9],
-            )
-            for r in raw
+            Section(string_at(strings, name, LONGEST_SECTION_NAME), kind, offset, size, link, entry_size=entry_size)
+            for name, kind, _, _, offset, size, link, _, _, entry_size in raw
         ]
 
     def linked(self, section: Section) -> Section:
@@ -315,7 +308,7 @@ class Elf:
     @property
     def first_address(self) -> int:
         """The address that the file's first byte was linked for."""
-        first = next((s for s in self.segments if s.type == PT_LOAD), None)
+        first = self.segment(PT_LOAD)
         return first.address - first.offset if first else 0
 
     @cached_property
@@ -620,10 +613,7 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
     image does not hold the tables (a core that leaves out text) and TargetError if there is no module.
     """
     elf = Elf(read, base, mapped=True, name=f"what lies at {base:#x}")
-    dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
-    if dynamic is None:
-        return {}
-    tables = _DynamicTables(elf, dynamic_tags(elf, dynamic))
+    tables = _DynamicTables(elf, dynamic_tags(elf))
     symbols = {}
     for name in names:
         symbol = tables.find(name)
@@ -635,15 +625,17 @@ def dynamic_symbols(read: Read, base: int, names: Iterable[str]) -> dict[str, El
 def dynamic_strings(read: Read, base: int) -> bytes:
     """Returns the names that the module loaded at `base` exports or imports; raises as above."""
     elf = Elf(read, base, mapped=True, name=f"what lies at {base:#x}")
-    dynamic = next((s for s in elf.segments if s.type == PT_DYNAMIC), None)
-    if dynamic is None:
+    if elf.segment(PT_DYNAMIC) is None:
         raise TargetError(f"what lies at {base:#x} is linked for itself")
-    tags = dynamic_tags(elf, dynamic)
+    tags = dynamic_tags(elf)
     return _DynamicTables(elf, tags).strings if {DT_STRTAB, DT_STRSZ} <= tags.keys() else b""
 
 
-def dynamic_tags(elf: Elf, dynamic: Segment) -> dict[int, int]:
-    """The entries of the dynamic section of a module in memory, by tag."""
+def dynamic_tags(elf: Elf) -> dict[int, int]:
+    """The entries of the dynamic section of a module in memory, by tag; none if it is linked for itself."""
+    dynamic = elf.segment(PT_DYNAMIC)
+    if dynamic is None:
+        return {}
     word = "I" if elf.pointer_size == 4 else "Q"
     size = min(dynamic.memory_size, LONGEST_DYNAMIC) // (2 * elf.pointer_size) * 2 * elf.pointer_size
     return dict(struct.iter_unpack(f"{elf.mark}2{word}", elf.read(elf.bias + dynamic.address, size)))

@@ -43,8 +43,7 @@ def loaded_regions(memory: Memory, auxv: Mapping[int, int], page: int) -> Sequen
     try:
         program = Elf(memory.read, auxv[elf_file.AT_PHDR] - HEADER_BYTES[memory.pointer_size], mapped=True)
         regions = list(_mappings(program, _path_at(memory, auxv.get(elf_file.AT_EXECFN, 0)), page))
-        dynamic = next((segment for segment in program.segments if segment.type == elf_file.PT_DYNAMIC), None)
-        debug = elf_file.dynamic_tags(program, dynamic).get(DT_DEBUG) if dynamic else None
+        debug = elf_file.dynamic_tags(program).get(DT_DEBUG)
         libraries = list(_libraries(memory, debug)) if debug else []
     except ArenascopeError:
         return ()
@@ -154,11 +153,7 @@ def _mappings(elf: Elf, path: str, page: int) -> Iterator[Region]:
             edge & -page
             for edge in (start, start + segment.file_size + page - 1, start + segment.memory_size + page - 1)
         )
-        mode = (
-            bool(segment.flags & PF_R),
-            bool(segment.flags & PF_W),
-            bool(segment.flags & PF_X),
-        )
+        mode = bool(segment.flags & PF_R), bool(segment.flags & PF_W), bool(segment.flags & PF_X)
         if segment.file_size:
             yield Region(first, file_end, *mode, path=path, offset=segment.offset & -page)
         if end > file_end:
@@ -374,9 +369,7 @@ class Modules:
     def _debug_address(self, module: Module) -> int:
         """Returns DT_DEBUG's value: ld.so writes it only into the program."""
         try:
-            elf = Elf(self.target.read, module.base, mapped=True)
-            dynamic = next((segment for segment in elf.segments if segment.type == elf_file.PT_DYNAMIC), None)
-            return elf_file.dynamic_tags(elf, dynamic).get(DT_DEBUG, 0) if dynamic else 0
+            return elf_file.dynamic_tags(Elf(self.target.read, module.base, mapped=True)).get(DT_DEBUG, 0)
         except (ArenascopeError, struct.error):
             return 0
 

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import struct
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
-from ..target import ByteOrder, ThreadInfo
-from .elf_file import EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_PPC, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64
+from ..target import ByteOrder, RegisterSets, ThreadInfo
+from .elf_file import (
+    EM_386,
+    EM_AARCH64,
+    EM_ARM,
+    EM_LOONGARCH,
+    EM_PPC,
+    EM_PPC64,
+    EM_RISCV,
+    EM_S390,
+    EM_X86_64,
+    TLS_NOTES,
+)
 
 # machine: (index of the program counter, the stack pointer, the thread pointer, in the registers of a prstatus); the
 # thread pointer is the register as it stands (ppc's is 0x7000 past the TCB's end), None where another set has it
@@ -23,18 +34,12 @@ _REGISTERS: Mapping[int, tuple[int, int, Optional[int]]] = {
 }
 
 
+_SELECTING_TLS = {EM_S390: (18,), EM_386: (10,)}
+"""The place of the access registers 0 and 1, which follow PSW and r0 to r15, and of gs."""
 AARCH64_LINK = 30
 PRSTATUS: Mapping[int, tuple[int, int]] = {8: (32, 112), 4: (24, 72)}
 """By word size: the offsets in struct elf_prstatus of the thread's number and its registers. Siginfo and signal (16
 bytes) and two signal sets precede the first; four pids and four timevals the second."""
-
-
-class ThreadRecord(NamedTuple):
-    """A thread's registers as in its NT_PRSTATUS, and its TLS note."""
-
-    tid: int
-    registers: bytes
-    tls: bytes = b""
 
 
 _X86_64 = "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss"
@@ -56,16 +61,16 @@ WIDE: Mapping[int, Sequence[str]] = {
 WIDE_BYTES = 32
 
 
-def thread_from_record(machine: int, pointer_size: int, byte_order: ByteOrder, record: ThreadRecord) -> ThreadInfo:
-    """Reads a thread's record. `machine` is the process's ELF number, EM_386 for a 32-bit one under a 64-bit kernel
+def thread_from_registers(machine: int, pointer_size: int, byte_order: ByteOrder, sets: RegisterSets) -> ThreadInfo:
+    """Reads a thread's registers. `machine` is the process's ELF number, EM_386 for a 32-bit one under a 64-bit kernel
     too."""
     if machine not in _REGISTERS:
-        return ThreadInfo(record.tid)
-    numbers = _Numbers(machine, pointer_size, byte_order, record)
+        return ThreadInfo(sets.tid)
+    numbers = _Numbers(machine, pointer_size, byte_order, sets)
     counter, stack, thread = _REGISTERS[machine]
     pointer = numbers.register(thread) if thread is not None else numbers.thread_pointer()
     return ThreadInfo(
-        record.tid,
+        sets.tid,
         name=None,
         stack_pointer=numbers.register(stack),
         thread_pointer=pointer or None,
@@ -78,30 +83,25 @@ def without_values(machine: int, pointer_size: int, prstatus: bytes) -> bytes:
     """Clears an NT_PRSTATUS except the program counter, stack pointer and thread pointer."""
     _, at = PRSTATUS[pointer_size]
     size = 8 if machine == EM_X86_64 else pointer_size
+    indexes = [*filter(None.__ne__, _REGISTERS.get(machine, ())), *_SELECTING_TLS.get(machine, ())]
     kept = bytearray(len(prstatus))
-    kept[:at] = prstatus[:at]
-    for index in _REGISTERS.get(machine, ()):
-        if index is not None:
-            kept[at + index * size : at + (index + 1) * size] = prstatus[at + index * size : at + (index + 1) * size]
-    if machine == EM_S390:
-        kept[at + 18 * size : at + 19 * size] = prstatus[at + 18 * size : at + 19 * size]
-    if machine == EM_386:
-        # gs selects the thread's own variables
-        kept[at + 10 * size : at + 11 * size] = prstatus[at + 10 * size : at + 11 * size]
+    for place in (slice(at), *(slice(at + index * size, at + (index + 1) * size) for index in indexes)):
+        kept[place] = prstatus[place]
     return bytes(kept)
 
 
 class _Numbers:
     """One thread's registers as integers."""
 
-    def __init__(self, machine: int, pointer_size: int, byte_order: ByteOrder, record: ThreadRecord) -> None:
-        self.machine, self.pointer_size, self.record = machine, pointer_size, record
-        self.byte_order = byte_order
+    def __init__(self, machine: int, pointer_size: int, byte_order: ByteOrder, sets: RegisterSets) -> None:
+        self.machine, self.pointer_size, self.byte_order = machine, pointer_size, byte_order
+        self.general = sets.general
+        self.tls = next((data for owner, type, data in reversed(sets.others) if (owner, type) in TLS_NOTES), b"")
 
     def register(self, index: int) -> Optional[int]:
         # x32 processes have 64-bit registers in a 32-bit core
         size = 8 if self.machine == EM_X86_64 else self.pointer_size
-        raw = self.record.registers[index * size : (index + 1) * size]
+        raw = self.general[index * size : (index + 1) * size]
         return self._number(raw) if len(raw) == size else None
 
     def _number(self, raw: bytes) -> int:
@@ -111,20 +111,20 @@ class _Numbers:
         size = self.pointer_size
         if self.machine == EM_S390:
             # access registers 0 and 1 follow PSW and r0 to r15: their 32 bits each make the 64
-            raw = self.record.registers[18 * size : 19 * size]
+            raw = self.general[18 * size : 19 * size]
             return self._number(raw) if len(raw) == size else None
         if self.machine == EM_386:
             return self._i386_tls()
-        return self._number(self.record.tls[:size]) if len(self.record.tls) >= size else None
+        return self._number(self.tls[:size]) if len(self.tls) >= size else None
 
     def _i386_tls(self) -> Optional[int]:
         """Returns the base of the GDT entry that gs selects; the set holds struct user_desc for each TLS entry."""
         selector = self.register(10)
-        usable = len(self.record.tls) // 16 * 16
+        usable = len(self.tls) // 16 * 16
         if selector is None:
             return None
         mark = "<" if self.byte_order == "little" else ">"
-        for entry, base, _, _ in struct.iter_unpack(mark + "4I", self.record.tls[:usable]):
+        for entry, base, _, _ in struct.iter_unpack(mark + "4I", self.tls[:usable]):
             if entry == (selector & 0xFFFF) >> 3:
                 return int(base)
         return None

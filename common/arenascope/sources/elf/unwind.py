@@ -118,7 +118,7 @@ class UnwindTables:
     def _header(self, base: int) -> Optional[int]:
         try:
             elf = Elf(self.memory.read, base, mapped=True)
-            segment = next((each for each in elf.segments if each.type == PT_GNU_EH_FRAME), None)
+            segment = elf.segment(PT_GNU_EH_FRAME)
             if segment is None or self.memory.read(elf.bias + segment.address, 4) != HEADER:
                 return None
             return elf.bias + segment.address

@@ -157,7 +157,7 @@ def scalable_registers(data: bytes) -> bytes:
 
 
 class Aarch64Frames:
-    red_zone = entry = lead = state_bytes = 0
+    red_zone = entry = state_bytes = 0
     halt_bytes = frame_bytes = FRAME_BYTES
 
     def __init__(self, thread: Thread, gadgets: Mapping[str, int]) -> None:

@@ -187,9 +187,8 @@ def usable(vectors: bytes) -> Optional[int]:
 class X8664Frames:
     """x86-64's Frames. Aarch64Frames has the same members."""
 
-    red_zone, entry, lead = RED_ZONE, 8, WORD
-    """`entry`: the stack pointer at a function's entry, past a multiple of 16; `lead`: the part of a frame that is used
-    before rt_sigreturn."""
+    red_zone, entry = RED_ZONE, 8
+    """`entry`: the stack pointer at a function's entry, past a multiple of 16."""
     halt_bytes = 7 * WORD
     frame_bytes = back_bytes = WORD + UCONTEXT_BYTES
 
@@ -242,7 +241,8 @@ class X8664Frames:
         """Returns registers for rt_sigreturn of the frame at `at`; None if that would lose something."""
         if is_timed(self.thread.registers):
             return None
-        return {**self._plain(), "rip": self.gadgets["sigreturn"], "rsp": at + self.lead}
+        # the frame's first word is used before rt_sigreturn
+        return {**self._plain(), "rip": self.gadgets["sigreturn"], "rsp": at + WORD}
 
     def _plain(self) -> dict[str, int]:
         """Returns the thread's registers, with flags as a function expects them and no system call under way."""

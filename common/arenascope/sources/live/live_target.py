@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional, Sequence
 
 from ..elf.address_names import AddressNames
-from ..elf.registers import ThreadRecord, thread_from_record
+from ..elf.registers import thread_from_registers
 from ..shell_target import ShellTarget
 from ..target import RegisterSets, ThreadInfo
 from .process import ProcessImage
@@ -77,26 +77,26 @@ class ProcessTarget(ShellTarget):
             self._elsewhere.add(tid)
 
     def register_sets(self) -> Sequence[RegisterSets]:
-        return self._freeze.register_sets() if self._freeze is not None else ()
+        return self._freeze.register_sets(every=True) if self._freeze is not None else ()
 
     def threads(self) -> Sequence[ThreadInfo]:
         if self._threads is None:
             self._threads = {thread.tid: thread for thread in self._read_threads()}
         elif self._elsewhere and self._freeze is not None:
-            moved = self._infos(self._freeze.records(sorted(self._elsewhere)))
+            moved = self._infos(self._freeze.register_sets(sorted(self._elsewhere)))
             self._threads.update((each.tid, each._replace(name=self._threads[each.tid].name)) for each in moved)
         self._elsewhere = set()
         return list(self._threads.values())
 
     def _read_threads(self) -> Sequence[ThreadInfo]:
-        records = self._freeze.records() if self._freeze is not None else []
-        if not records:
+        sets = self._freeze.register_sets() if self._freeze is not None else []
+        if not sets:
             return super().threads()
-        held = {each.tid: each for each in self._infos(records)}
+        held = {each.tid: each for each in self._infos(sets)}
         # a thread that is not held has exited: only its name is left
         names = self._process.thread_names()
         return [held.get(tid, ThreadInfo(tid))._replace(name=name) for tid, name in names.items()]
 
-    def _infos(self, records: Sequence[ThreadRecord]) -> list[ThreadInfo]:
+    def _infos(self, sets: Sequence[RegisterSets]) -> list[ThreadInfo]:
         image = self._process
-        return [thread_from_record(image.machine, image.pointer_size, image.byte_order, each) for each in records]
+        return [thread_from_registers(image.machine, image.pointer_size, image.byte_order, each) for each in sets]

@@ -24,10 +24,8 @@ class Release(NamedTuple):
 class GetRegisters(NamedTuple):
     tids: Optional[Sequence[int]] = None
     """None: of all threads."""
-
-
-class GetRegisterSets(NamedTuple):
-    pass
+    every: bool = False
+    """Whether floating point and vectors are asked for, too."""
 
 
 class GetStands(NamedTuple):
@@ -85,11 +83,6 @@ class Released(NamedTuple):
 
 
 class Registers(NamedTuple):
-    threads: Sequence[tuple[int, bytes, bytes]]
-    """The fields of ThreadRecord."""
-
-
-class EveryRegisterSet(NamedTuple):
     threads: Sequence[tuple[int, bytes, Sequence[tuple[str, int, bytes]]]]
     """The fields of RegisterSets, and of its RegisterSet."""
 
@@ -114,8 +107,8 @@ class CallEnded(NamedTuple):
     """The signal's number, or the wait status of a process that ended."""
 
 
-Order = Union[Hold, Release, GetRegisters, GetRegisterSets, GetStands, RunAlone, MakeCall]
-Answer = Union[HoldBegun, Refused, Released, Registers, EveryRegisterSet, Stands, Ran, CallEnded]
+Order = Union[Hold, Release, GetRegisters, GetStands, RunAlone, MakeCall]
+Answer = Union[HoldBegun, Refused, Released, Registers, Stands, Ran, CallEnded]
 ORDERS: tuple[type[Order], ...] = get_args(Order)
 ANSWERS: tuple[type[Answer], ...] = get_args(Answer)
 """The kinds of answers; a message has the index of its kind."""

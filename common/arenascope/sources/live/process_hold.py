@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Callable, NoReturn, Optional, Sequence, TypeVa
 from ...base import background
 from ...base.errors import HoldEnded, HoldOver, HoldTooShort, RefusedError, TargetError
 from ...base.heap_model import HOLD_AT_MOST, Statement, allows_more, hold_over
-from ..elf.registers import ThreadRecord
 from ..target import RegisterSet, RegisterSets
 from . import messages
 from .sigstop import Stopper
@@ -143,15 +142,12 @@ class Freeze:
         """The problem to report about what had been read until then."""
         return hold_over(self.at_most)
 
-    def records(self, tids: Optional[Sequence[int]] = None) -> list[ThreadRecord]:
-        """Returns the registers of all threads, or of these, where holding them gives a right to see them."""
-        return [ThreadRecord(*each) for each in self.obey(messages.GetRegisters(tids), messages.Registers).threads]
-
-    def register_sets(self) -> list[RegisterSets]:
-        """Returns all their registers, for a core."""
+    def register_sets(self, tids: Optional[Sequence[int]] = None, every: bool = False) -> list[RegisterSets]:
+        """Returns the registers of all threads, or of these, where holding them gives a right to see them. `every`:
+        also floating point and vectors, for a core."""
         return [
             RegisterSets(tid, general, [RegisterSet(*each) for each in others])
-            for tid, general, others in self.obey(messages.GetRegisterSets(), messages.EveryRegisterSet).threads
+            for tid, general, others in self.obey(messages.GetRegisters(tids, every), messages.Registers).threads
         ]
 
     def release(self) -> float:
@@ -292,9 +288,7 @@ class _Guard:
 
     def _obey(self, holder: Union[Ptracer, Stopper], order: messages.Order) -> messages.Answer:
         if isinstance(order, messages.GetRegisters):
-            return messages.Registers(holder.records(order.tids))
-        if isinstance(order, messages.GetRegisterSets):
-            return messages.EveryRegisterSet(holder.register_sets())
+            return messages.Registers(holder.register_sets(order.tids, order.every))
         try:
             if self._runner is None:
                 # few holds are for more than looking

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Optional, Sequence
 
 from ...base.errors import TargetError
-from ..elf.elf_file import NT_386_TLS, NT_ARM_TLS, NT_PRSTATUS, REGISTER_NOTES
+from ..elf.elf_file import NT_PRSTATUS, REGISTER_NOTES, TLS_NOTES
 from . import proc_tables
 from .proc_tables import holding_hint
 from .sigstop import Wait
@@ -120,20 +120,16 @@ class Ptracer:
             return 0, -1
         return told.si_status >> 8, told.si_status & 0x7F
 
-    def records(self, tids: Optional[Sequence[int]] = None) -> list[tuple[int, bytes, bytes]]:
-        """Returns (thread, registers, TLS note) of all threads, or of these."""
-        records = []
-        for tid in self.of(tids):
-            registers = self.register_set(tid, NT_PRSTATUS)
-            tls = self.register_set(tid, NT_ARM_TLS) or self.register_set(tid, NT_386_TLS)
-            records.append((tid, registers, tls))
-        return records
-
-    def register_sets(self) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:
-        """Returns (thread, general registers, all other sets as notes of a core) of each thread."""
+    def register_sets(
+        self, tids: Optional[Sequence[int]], every: bool
+    ) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:
+        """Returns (thread, general registers, `every` other set or those of TLS as notes of a core) of all threads, or
+        of these."""
         sets = []
-        for tid in self.held:
-            others = [(owner, kind, self.register_set(tid, kind)) for owner, kind in REGISTER_NOTES]
+        for tid in self.of(tids):
+            others = [
+                (owner, kind, self.register_set(tid, kind)) for owner, kind in (REGISTER_NOTES if every else TLS_NOTES)
+            ]
             sets.append((tid, self.register_set(tid, NT_PRSTATUS), [each for each in others if each[2]]))
         return sets
 

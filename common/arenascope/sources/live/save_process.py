@@ -115,7 +115,7 @@ def _look(image: ProcessImage, room: int, before: Sequence[MappingUse] = ()) -> 
                 pieces.append(whole_piece(use.region, told))
             else:
                 here = sorted([*states.present, *states.swapped])
-                pieces += pieces_of(use, here, pages, whole=use.region.finds_malloc, page=image.page_size)
+                pieces += pieces_of(use, here, pages.own, whole=use.region.finds_malloc, page=image.page_size)
         return _Seen(uses, smaps, resident, swapped, exact=pages.exact, pieces=pieces, shared=shared)
 
 

@@ -97,10 +97,10 @@ class Stopper:
     def _states(self) -> list[tuple[int, str]]:
         return [(tid, proc_tables.thread_state(self._pid, tid)) for tid in proc_tables.thread_ids(self._pid)]
 
-    def records(self, tids: Optional[Sequence[int]] = None) -> list[tuple[int, bytes, bytes]]:
-        return []
-
-    def register_sets(self) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:
+    def register_sets(
+        self, tids: Optional[Sequence[int]], every: bool
+    ) -> list[tuple[int, bytes, list[tuple[str, int, bytes]]]]:
+        """Returns none: it has no right to see them."""
         return []
 
     def release(self) -> None:
