@@ -206,7 +206,7 @@ def _clear(facts: Facts) -> Iterator[Advice]:
         yield Advice("install-symbols", 0, said.figures, names=said.names)
     for keeper in facts.clearable:
         figures = {"bytes": keeper.alone, "blocks": keeper.alone_blocks}
-        names = {"owner": keeper.called, "kind": keeper.kind}
+        names = {"owner": keeper.called, "kind": keeper.owner.kind}
         yield Advice("clear-owner", keeper.returns, figures, bound=True, names=names)
     for joint in facts.clearable_jointly:
         figures = {"bytes": joint.bytes, "owners": len(joint.owners)}

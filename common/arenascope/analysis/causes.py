@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ..base.heap_model import Allocator, Params, Statement
+from ..base.heap_model import Allocator, Owner, Params, Statement
 from ..glibc.malloc_par import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .arena_usage import ArenaUsage, orphans, total
-from .held_sums import FreedNext, HeldSums, Holder, JointHolders, MainHolder, is_unnamed
+from .held_sums import FreedNext, HeldSums, MainHolder, is_unnamed
 from .pinning_blocks import BlocksOfKind, LiveBlockKinds
 from .resident_parts import ArenaResident, ResidentPicture
 from .trim_prediction import Trim, trim_seconds
@@ -138,20 +138,16 @@ class Facts(NamedTuple):
         found: list[MainHolder] = []
         for each in self.held.keepers if self.held and self.keeps else ():
             brings = each.alone if each.returns is None else each.returns
-            if (
-                each.stale is not None
-                or is_unnamed(each.name)
-                or not (self.matters(each.alone) and self.matters(brings))
-            ):
+            if each.owner.stale or is_unnamed(each.owner.name) or not self.matters(min(each.alone, brings)):
                 continue
-            if each.kind in CLEARED:
+            if each.owner.kind in CLEARED:
                 return [*found, each]
-            if each.kind == "stack" and not found:
+            if each.owner.kind == "stack" and not found:
                 found.append(each)
         return found
 
     @property
-    def clearable_jointly(self) -> Sequence[JointHolders]:
+    def clearable_jointly(self) -> Sequence[MainHolder]:
         """Groups of variables that hold much together, if that is why memory stays."""
         told = self.held.jointly if self.held and self.keeps else ()
         return [each for each in told if self.matters(each.bytes) and all(map(_is_variable, each.owners))]
@@ -182,7 +178,7 @@ class Facts(NamedTuple):
         return bool(self.grown) and size >= max(self.between - self.large, self.part("scraps"), self.part("tcache"))
 
 
-def _is_variable(owner: Holder) -> bool:
+def _is_variable(owner: Owner) -> bool:
     return owner.kind in CLEARED and owner.stale is None and not is_unnamed(owner.name)
 
 
@@ -317,7 +313,7 @@ def lost_of(held: HeldSums) -> By:
         return By({}, {})
     figures: dict[str, Optional[float]] = {
         "type_blocks": lost.blocks,
-        "type_bytes": lost.bytes,
+        "type_bytes": lost.all_bytes,
         "indirect_blocks": lost.indirect_blocks,
     }
     return By(figures, {"type": lost.type})
@@ -335,7 +331,9 @@ def _held(facts: Facts) -> Iterator[Cause]:
                 "alone_bytes": each.alone,
                 "live_bytes": held.live,
             }
-            yield Cause(Statement("held-by-owner", figures, {"owner": each.called, "kind": each.kind}), each.bytes)
+            yield Cause(
+                Statement("held-by-owner", figures, {"owner": each.called, "kind": each.owner.kind}), each.bytes
+            )
     for joint in held.jointly:
         if facts.matters(joint.bytes):
             figures = {"bytes": joint.bytes, "live_bytes": held.live, "owners": len(joint.owners)}

@@ -21,6 +21,7 @@ from ..present.shared_text.lines_and_tables import (
     cut,
     known,
     next_lines,
+    say,
     share,
     word,
 )
@@ -304,8 +305,7 @@ def note_text(said: Statement) -> str:
             "GDB or LLDB may know more, by heap containers"
         )
     if said.id == "mostly-free":
-        size = Style().size
-        free, live = (size(int(said.figures[name] or 0)) for name in ("free_bytes", "live_bytes"))
+        free, live = (say(int(said.figures[name] or 0)) for name in ("free_bytes", "live_bytes"))
         return f"most of the heap is free memory: {free} between live blocks, which have {live}"
     if said.id == NOT_READ:
         return without_types_text(said)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Iterator, Optional, Sequence
 
 from ..analysis.compare_snapshots import NAMELESS
+from ..analysis.held_sums import LeakRow
 from ..base.class_names import type_words
 from ..base.heap_model import LOST_REASONS, STALE
 from ..blocks.graph.blocks import LiveBlocks
-from ..blocks.graph.leak_rows import LeakRow, rows_of, with_guesses
+from ..blocks.graph.leak_rows import rows_of, with_guesses
 from ..blocks.graph.pointer_facts import StaleRow, stale_rows
 from ..blocks.graph.pointers_to import ALIKE
 from ..blocks.graph.unreached import Leaks, find_leaks

@@ -25,7 +25,7 @@ from ..present.json_documents.record import (
     statement_record,
 )
 from ..present.json_documents.shared_records import ArenaIndex
-from ..present.shared_text.lines_and_tables import AT_LEAST, Style, count, duration, number, table
+from ..present.shared_text.lines_and_tables import AT_LEAST, Style, count, duration, number, say, table
 from ..present.shared_text.problem_sentences import sentence
 from ..session.problems import RUN_ON, problems_of, replaced
 from ..session.resident import code_of, find_means
@@ -904,7 +904,7 @@ def question(
     effects = []
     if returns is not None:
         within = f" in about {duration(takes)}" if returns else ""
-        effects.append(f"returns {Style().size(returns) if returns else 'nothing'}{within}")
+        effects.append(f"returns {say(returns) if returns else 'nothing'}{within}")
     if holds is not None:
         effects.append(
             f"stops the process for about {duration(round(holds, 2))} in all, to look and to check the heap first "

@@ -20,7 +20,7 @@ from ...blocks.graph.pointers_to import ImageSearch
 from ...blocks.graph.roots import find_roots
 from ...engine import EngineImage, is_there
 from ...glibc.find.other_allocators import find_allocators
-from ...present.shared_text.lines_and_tables import Style
+from ...present.shared_text.lines_and_tables import say
 from ...session.session import Session
 from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.save_image import CoreWriter
@@ -281,7 +281,6 @@ def _memory_for_copy(size: int) -> int:
     left = memory_left()
     beside = _beside(size)
     if left < beside:
-        say = Style().size
         raise TargetError(f"it takes some {say(beside)} of memory beside a copy, and {say(left)} are left", WITHOUT)
     return min(int(SHARE * left), left - beside)
 
@@ -293,9 +292,9 @@ def _with_room(size: int) -> str:
     folder = next((each for each, free in left.items() if free > size), None)
     if folder is None:
         said = {"memory": int(SHARE * memory_left()), **left}
-        told = ", ".join(f"{Style().size(free)} in {each}" for each, free in said.items())
+        told = ", ".join(f"{say(free)} in {each}" for each, free in said.items())
         raise TargetError(
-            f"it takes a copy of the process, {Style().size(size)}, for which there is no room: {told} left",
+            f"it takes a copy of the process, {say(size)}, for which there is no room: {told} left",
             f"TMPDIR names another folder; {WITHOUT}",
         )
     return folder

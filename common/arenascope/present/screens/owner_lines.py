@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.compare_snapshots import NAMELESS
-from ...analysis.held_sums import HeldSums, Holder, is_unnamed
+from ...analysis.held_sums import HeldSums, is_unnamed
 from ...base.class_names import type_words
-from ...base.heap_model import Kind, Statement
+from ...base.heap_model import Kind, Owner, Statement
 from ...base.printable import UserData
 from ...blocks.block_index import NamedLiveBlocks
 from ...blocks.graph.blocks import OwnerPages
 from ...blocks.graph.holders import Holders, Most, Paths, TypeCost, WrittenPath
-from ...blocks.graph.leads import Owner
 from ...blocks.graph.main_holders import UNREACHED, Holding, OtherHolders, OwnersBlocks
 from ...blocks.graph.pointers_to import ImageSearch
 from ...blocks.graph.returns import HeldPages
@@ -30,6 +29,7 @@ from ..shared_text.lines_and_tables import (
     left_out,
     marked,
     next_lines,
+    say,
     unmarked,
     with_verb,
     worth_a_row,
@@ -484,10 +484,6 @@ def _folded(style: Style, holdings: Sequence[Holding], matches: Optional[Mapping
     return [folded_name(len(holdings), "owner"), *matching, *sizes, f"{blocks:,}", "", "", ""]
 
 
-def _is_much(holding: Holding) -> bool:
-    return ONE_IN_MUCH * holding.tied_bytes >= holding.bytes
-
-
 def _returns(kept: Optional[OwnerPages]) -> Optional[int]:
     return kept and kept.returns
 
@@ -555,14 +551,14 @@ class HolderNames:
 
     def _how_much(self, most: Most) -> str:
         """The bytes, if fewer than half of the blocks have most of them."""
-        return f", {Style().size(most.bytes)}" if 2 * most.blocks < most.of else ""
+        return f", {say(most.bytes)}" if 2 * most.blocks < most.of else ""
 
     def _words(self, owner: Owner) -> str:
         search = self._holders.search
         return nobody(search) if owner.kind == UNREACHED else whose(search, owner)
 
 
-def roots(owners: Sequence[Holder]) -> list[RootRecord]:
+def roots(owners: Sequence[Owner]) -> list[RootRecord]:
     return [RootRecord.of(each) for each in owners]
 
 
@@ -572,7 +568,9 @@ def sums_of(held: HeldSums) -> LiveBlockSums:
         held,
         perhaps_lost_bytes=held.perhaps,
         cycle_bytes=held.cycles,
-        owners=[MainHolderRecord.of(each, held_bytes=each.bytes, retained_bytes=each.alone) for each in held.first],
+        owners=[
+            MainHolderRecord.of(each.owner, held_bytes=each.bytes, retained_bytes=each.alone) for each in held.first
+        ],
         jointly=[
             JointHoldersRecord.of(each, owners=roots(each.owners), retained_bytes=each.bytes) for each in held.jointly
         ],

@@ -255,6 +255,11 @@ class Style(NamedTuple):
         return Painted(Part(text, colour)) if self.colour else text
 
 
+def say(size: Optional[int]) -> str:
+    """The size with units, also with --bytes: documents have the same sentences."""
+    return Style().size(size)
+
+
 def signed(style: Style, change: Optional[int]) -> str:
     """ "+1.5 KiB", "-1.5 KiB"."""
     return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
