@@ -264,7 +264,7 @@ def _stranded(facts: Facts) -> Iterator[Cause]:
 
 
 class By(NamedTuple):
-    """Names the type that strands memory, for a statement; empty if there is none."""
+    """Names a type in a statement; empty if there is none."""
 
     figures: dict[str, Optional[float]]
     names: dict[str, str]
@@ -301,22 +301,21 @@ def _huge_pages(facts: Facts) -> Iterator[Cause]:
 def _lost(facts: Facts) -> Iterator[Cause]:
     held = facts.held
     if held is not None and facts.matters(held.lost):
-        by = lost_of(held)
-        figures = {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": held.live, **by.figures}
-        yield Cause(Statement("lost-blocks", figures, by.names), held.lost)
+        yield Cause(Statement("lost-blocks", *lost_of(held)), held.lost)
 
 
 def lost_of(held: HeldSums) -> By:
-    """Describes what is lost, for a statement; empty if that is not known."""
-    lost = held.most_lost
-    if lost is None:
-        return By({}, {})
+    """Describes what is lost, for a statement, with the type of most of it if that is known."""
     figures: dict[str, Optional[float]] = {
-        "type_blocks": lost.blocks,
-        "type_bytes": lost.all_bytes,
-        "indirect_blocks": lost.indirect_blocks,
+        "bytes": held.lost,
+        "blocks": held.lost_blocks,
+        "live_bytes": held.live,
     }
-    return By(figures, {"type": lost.type})
+    if not held.lost_rows:
+        return By(figures, {})
+    most = held.lost_rows[0]
+    of_most = {"type_blocks": most.blocks, "type_bytes": most.all_bytes, "indirect_blocks": most.indirect_blocks}
+    return By({**figures, **of_most}, {"type": most.type})
 
 
 def _held(facts: Facts) -> Iterator[Cause]:

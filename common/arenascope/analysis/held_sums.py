@@ -137,10 +137,5 @@ class HeldSums(NamedTuple):
     """What would leave memory with what is lost; None: not known, or not asked for."""
 
     @property
-    def most_lost(self) -> Optional[LeakRow]:
-        """The type of most of what is lost."""
-        return self.lost_rows[0] if self.lost_rows else None
-
-    @property
     def first(self) -> Sequence[MainHolder]:
         return self.keepers[:FIRST]

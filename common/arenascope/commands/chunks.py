@@ -19,7 +19,7 @@ from ..glibc.malloc_chunk import SIZE_BITS
 from ..glibc.sweep import Block, blocks
 from ..present.json_documents.record import Address, ChunkTally, Document, Record, Size, Spool
 from ..present.json_documents.shared_records import Index
-from ..present.screens.chunk_lines import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
+from ..present.screens.chunk_lines import FEW, SizeTable, chunk_row, heading, summary_lines, table_of
 from ..present.screens.type_lines import is_called, name_in_documents, name_of
 from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
@@ -371,7 +371,7 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     if options.sort == "size":
         rows.sort(key=lambda row: (-row[1], row[0]))
     for chunk, size, arena, name in rows[:limit]:
-        sweep.rows.add(typed_row(context.style, options.json, arena)(chunk, size, name))
+        sweep.rows.add(chunk_row(context.style, options.json, arena, types=True)(chunk, size, "used", name))
 
 
 def _close(

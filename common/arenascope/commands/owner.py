@@ -59,26 +59,25 @@ def owner_command(context: Context) -> Answer:
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     goal, refs = asked_for(look.search, place)
-    path = find_owner(look.search, goal, refs) if goal is not None else None
-    holders, start = Holders(look.search, look.lost), goal.span.start if goal is not None else 0
-    holder, tied = holders.of(start), holders.tied_with(start)
+    problems = [*look.problems, *problems_of(look.session)]
+    if goal is None:
+        said, words = nowhere(place)
+        nothing = OwnerDocument(block=None, held_by=None, tied_with=None, path=None, expression=None)
+        return Answer(nothing, [words], [said, *problems])
+    path = find_owner(look.search, goal, refs)
+    holders = Holders(look.search, look.lost)
+    holder, tied = holders.of(goal.span.start), holders.tied_with(goal.span.start)
     paths = Paths(look.search, context.user_data)
     shown = RefsScreen(RefDetails(look.search, path or (), goal), paths)
-    way = paths.way(path[0], goal.number) if goal is not None and goal.number is not None and path else None
+    way = paths.way(path[0], goal.number) if goal.number is not None and path else None
     python = python_way(look.search, place)
     found = OwnerDocument(
         block=shown.goal(goal),
         held_by=OwnerRecord.of(holder) if holder is not None else None,
         tied_with=OwnerRecord.of(tied) if tied is not None else None,
-        path=[shown.pointer(*each) for each in shown.steps(path, goal)] if goal and path else None,
+        path=[shown.pointer(*each) for each in shown.steps(path, goal)] if path else None,
         expression=way.in_documents if way is not None else python,
     )
-    problems = [*look.problems, *problems_of(look.session)]
-    if goal is None:
-        said, words = nowhere(place)
-        return Answer(found, [words], [said, *problems])
-    other = whose(look.search, tied) if tied is not None else ""
-    expression = way.on_screen if way is not None else python
     local = whose(look.search, holder) if holder is not None and holder.is_local else ""
     text = owner_lines(
         context.style,
@@ -86,8 +85,8 @@ def owner_command(context: Context) -> Answer:
         GoalPlace(goal, place),
         path,
         refs=refs,
-        other=other,
-        expression=expression,
+        other=whose(look.search, tied) if tied is not None else "",
+        expression=way.on_screen if way is not None else python,
         local=unmarked(local),
     )
     return Answer(found, text, problems)

@@ -276,14 +276,7 @@ def _search_all(
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
     with session.meter("sweeping", bytes_in_all) as meter:
         for header in headers:
-            search = PinSearch(
-                header.index,
-                header.main,
-                header.top + (header.top_bytes or 0),
-                rules,
-                thresholds=thresholds_of(session, header, rules),
-                ranking=ranking,
-            )
+            search = PinSearch(header, rules, thresholds_of(session, header, rules), ranking)
             for heap in session.heaps[header.index]:
                 pieces = metered(session.sweep(header, heap), meter)
                 search.walk(heap, pieces, session.listed)

@@ -46,14 +46,11 @@ def refs_command(context: Context) -> Answer:
     place = context.target.evaluate(context.options.address)
     look = looked(context)
     goal, refs = asked_for(look.search, place)
-    shown = RefsScreen(RefDetails(look.search, refs, goal), Paths(look.search, context.user_data))
-    found = RefsDocument(
-        block=shown.goal(goal), refs=[shown.pointer(each, goal) for each in refs] if goal is not None else []
-    )
     problems = [*look.problems, *problems_of(look.session)]
     if goal is None:
         said, words = nowhere(place)
-        return Answer(found, [words], [said, *problems])
-    return Answer(
-        found, pointers(context.style, shown, GoalPlace(goal, place), refs, limit=context.options.limit), problems
-    )
+        return Answer(RefsDocument(block=None, refs=[]), [words], [said, *problems])
+    shown = RefsScreen(RefDetails(look.search, refs, goal), Paths(look.search, context.user_data))
+    found = RefsDocument(block=shown.goal(goal), refs=[shown.pointer(each, goal) for each in refs])
+    text = pointers(context.style, shown, GoalPlace(goal, place), refs, limit=context.options.limit)
+    return Answer(found, text, problems)

@@ -530,9 +530,17 @@ def _question(context: Context) -> str:
     holds = held_seconds + slow * applies if held_seconds else None
     calls = ["malloc_trim(0)"] if options.arena is None else []
     calls += ["madvise on the tops of thread arenas"] if options.tops else []
-    return question(
-        calls, pid, name_of(pid or 0), returns=returns, takes=slow * takes, held_seconds=held_seconds, holds=holds
-    )
+    name, effects = one_line(name_of(pid or 0)), []
+    if returns is not None:
+        within = f" in about {duration(slow * takes)}" if returns else ""
+        effects.append(f"returns {say(returns) if returns else 'nothing'}{within}")
+    if holds is not None:
+        effects.append(
+            f"stops the process for about {duration(round(holds, 2))} in all, to look and to check the heap first "
+            f"(an estimate; {duration(held_seconds)} of it are over, for this question)"
+        )
+    who = f"{name} ({pid})" if name else f"process {pid}"
+    return f"Call {' and '.join(calls)} in {who}?" + (f" It {' and '.join(effects)}" if effects else "")
 
 
 def _holds(context: Context, plans: Sequence[Trim]) -> Optional[float]:
@@ -858,32 +866,6 @@ def _duration(context: Context, plans: Sequence[Trim], refused: Optional[str]) -
         )
     tops = " (--tops: the tops too)" if any(trim.resident.tops for trim in plans) else ""
     yield style.dim(f"next: {style.typed_to_apply('trim --apply')}{tops}")
-
-
-def question(
-    calls: Sequence[str],
-    pid: Optional[int],
-    name: str,
-    *,
-    returns: Optional[int],
-    takes: float,
-    held_seconds: float,
-    holds: Optional[float],
-) -> str:
-    """The question before anything is done. `returns`: what leaves memory, None: not known; `takes`: seconds for the
-    calls alone; `held_seconds`: for which the process stood still for this question; `holds`: seconds in all, None if
-    something else holds it."""
-    who = f"{one_line(name)} ({pid})" if name else f"process {pid}"
-    effects = []
-    if returns is not None:
-        within = f" in about {duration(takes)}" if returns else ""
-        effects.append(f"returns {say(returns) if returns else 'nothing'}{within}")
-    if holds is not None:
-        effects.append(
-            f"stops the process for about {duration(round(holds, 2))} in all, to look and to check the heap first "
-            f"(an estimate; {duration(held_seconds)} of it are over, for this question)"
-        )
-    return f"Call {' and '.join(calls)} in {who}?" + (f" It {' and '.join(effects)}" if effects else "")
 
 
 def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:

@@ -60,33 +60,24 @@ def _row(style: Style, types: bool = False) -> str:
     return next((each for each in forms if len(each.format("", "", "", "")) <= room), forms[-1])
 
 
-def chunk_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, Optional[str]], str]:
-    if as_json:
-        return lambda chunk, size, state: (
-            f'{{"address": "{chunk:#x}", "bytes": {size}, "state": {_quoted(state)}, "arena": {arena}}}'
-        )
-    if style.form:
-        return lambda chunk, size, state: CELLS.join((f"{chunk:#x}", style.size(size), state or "?", str(arena)))
-    row = _row(style)
-    return lambda chunk, size, state: row.format(f"{chunk:#x}", style.size(size), state or "?", arena)
-
-
-def typed_row(style: Style, as_json: bool, arena: int) -> Callable[[int, int, str], str]:
-    """Like chunk_row, for a block in use with its type."""
-    plain = chunk_row(style, as_json, arena)
-    if as_json:
-        return lambda chunk, size, name: f'{plain(chunk, size, "used")[:-1]}, "type": {dumps(name)}}}'
-    if style.form:
-        return lambda chunk, size, name: plain(chunk, size, "used") + CELLS + name
-    row = _row(style, types=True)
+def chunk_row(style: Style, as_json: bool, arena: int, types: bool = False) -> Callable[..., str]:
+    """Writes the row of a chunk, by its address, size and state; with `types` it ends with a type's name."""
+    row = _row(style, types)
     room = style.width - len(row.format("", "", "", "")) - len(BETWEEN) if style.width else WIDEST_NAME
-    return lambda chunk, size, name: (
-        row.format(f"{chunk:#x}", style.size(size), "used", arena) + BETWEEN + shortened_name(name, room)
-    )
 
+    def as_object(chunk: int, size: int, state: Optional[str], name: str = "") -> str:
+        what, kind = f'"{state}"' if state else "null", f', "type": {dumps(name)}' if types else ""
+        return f'{{"address": "{chunk:#x}", "bytes": {size}, "state": {what}, "arena": {arena}{kind}}}'
 
-def _quoted(state: Optional[str]) -> str:
-    return f'"{state}"' if state else "null"
+    def cells(chunk: int, size: int, state: Optional[str], name: str = "") -> str:
+        plain = CELLS.join((f"{chunk:#x}", style.size(size), state or "?", str(arena)))
+        return f"{plain}{CELLS}{name}" if types else plain
+
+    def line(chunk: int, size: int, state: Optional[str], name: str = "") -> str:
+        plain = row.format(f"{chunk:#x}", style.size(size), state or "?", arena)
+        return f"{plain}{BETWEEN}{shortened_name(name, room)}" if types else plain
+
+    return as_object if as_json else cells if style.form else line
 
 
 def heading(style: Style, sort: str, limit: int, left_out: Optional[int], *, types: bool) -> Iterator[str]:

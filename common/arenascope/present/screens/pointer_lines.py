@@ -96,8 +96,8 @@ class RefsScreen:
     def __init__(self, told: RefDetails, paths: Paths) -> None:
         self.told, self.paths = told, paths
 
-    def goal(self, goal: Optional[Goal]) -> Optional[GoalRecord]:
-        return goal and GoalRecord.of(
+    def goal(self, goal: Goal) -> GoalRecord:
+        return GoalRecord.of(
             goal,
             address=self.told.begin_of(goal),
             user_address=goal.span.start,
@@ -226,8 +226,8 @@ def owner_lines(
     *,
     refs: Sequence[Ref],
     other: str,
-    expression: Optional[str] = None,
-    local: str = "",
+    expression: Optional[str],
+    local: str,
 ) -> Iterator[str]:
     """`other`: an owner that leads there in as few steps; `expression`: the way in the program's own words; `local`:
     the local variable that holds it, as the word on the stack alone does not name it."""
