@@ -132,8 +132,7 @@ def containers_command(context: Context) -> Answer:
     look, chosen, notes, problems = rows_by_path(
         context, find, lambda row: row.held_bytes, lambda rows, search: not rows and asked is None
     )
-    limit = context.options.limit
-    shown, left_out = cut(chosen, limit)
+    shown, left_out = cut(chosen, context.options.limit)
     found = ContainersDocument.of(
         None,
         containers=[row_record(each, asked is not None) for each in shown],
@@ -141,7 +140,7 @@ def containers_command(context: Context) -> Answer:
         notes=[statement_record(each, note_text(each)) for each in notes],
         **where_key(matching),
     )
-    text = lines(context.style, chosen, live_bytes(look.search), limit=limit, notes=notes, where=matching)
+    text = lines(context, chosen, live_bytes(look.search), notes, matching)
     return Answer(found, of_heap(look.session, text), problems)
 
 
@@ -227,15 +226,14 @@ ASKING = {
 
 
 def lines(
-    style: Style,
+    context: Context,
     rows: Sequence[ContainerRow],
     in_use: int,
-    *,
-    limit: Optional[int],
     notes: Sequence[Statement],
-    where: Optional[MatchingObjects] = None,
+    where: Optional[MatchingObjects],
 ) -> Iterator[str]:
     """`in_use`: bytes of all blocks and objects; `where`: the objects that the rows have matches of."""
+    style, limit = context.style, context.options.limit
     if where is not None:
         yield style.bold(where_line(where))
         yield ""

@@ -32,7 +32,7 @@ from ..blocks.graph.main_holders import JOINTLY, UNREACHED, OtherHolders, find_o
 from ..blocks.graph.pointers_to import ImageSearch
 from ..blocks.graph.returns import owned, returns
 from ..blocks.graph.unreached import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks
-from ..blocks.heap_strips import HeapStrips, draw, lay_types, page_cells, page_rows
+from ..blocks.heap_strips import HeapStrips, draw, lay_types, page_cells
 from ..blocks.type_figures import types_of
 from ..engine import chosen, describe, is_there, places_of
 from ..glibc.malloc_par import arena_limit
@@ -49,14 +49,13 @@ from ..present.json_documents.record import (
 )
 from ..present.json_documents.shared_records import ALLOCATORS, HOLDS_BACK, BlocksOfType, OtherAllocator, Written
 from ..present.json_documents.snapshot_file import read
-from ..present.pages.fill_page import filled, packed, title_of
+from ..present.pages.fill_page import filled, title_of
 from ..present.screens import report_lines
 from ..present.screens.advice_sentences import AdviceText, words
 from ..present.screens.finding_lines import FindingRecord, ReportFinding, find_all, worth_saying
 from ..present.screens.finding_lines import record as finding_record
 from ..present.screens.owner_lines import NO_SUM, LiveBlockSums, sums_of, together, whose
 from ..present.screens.report_lines import further_apart, growth_sentence
-from ..present.screens.type_lines import name_of
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.shared_text.lines_and_tables import NO_HEAP, Style, duration, unmarked_names
 from ..present.shared_text.missing_symbols import unnamed_variables
@@ -73,6 +72,7 @@ from .framework.command import WITH_VALUES, Answer, Context, always, argument, c
 from .framework.find_command import parse_request
 from .framework.live_copy import CopiedImage
 from .map import sentences as map_sentences
+from .map import strips_of_page
 from .snapshot import moment_before, take_moment
 from .trend import GrownType
 from .types import typed
@@ -355,23 +355,26 @@ def _typed(words: str, style: Style) -> str:
 
 
 def _section_of(context: Context, words: str) -> ReportSection:
-    return _section(context, lambda: parse_request(words).answered(context))
+    def ask() -> ReportSection:
+        answer = parse_request(words).answered(context)
+        return ReportSection({**answer.document.own(), **answer.beside}, answer.problems)
+
+    return _section(context, ask)
 
 
-def _section(context: Context, ask: Callable[[], Answer]) -> ReportSection:
+def _section(context: Context, ask: Callable[[], ReportSection]) -> ReportSection:
     if context.session.stopped:
         return CUT_SHORT
     try:
-        answer = ask()
+        return ask()
     except ArenascopeError as error:
         return ReportSection({"failed": str(error)})
     except KeyboardInterrupt:
         context.session.stopped = True
         return CUT_SHORT
-    return ReportSection({**answer.keys, **answer.beside}, answer.problems)
 
 
-def _map(context: Context) -> Answer:
+def _map(context: Context) -> ReportSection:
     """The strips of every heap, with the types that hold back most memory."""
     session, picture = context.session, HeapStrips()
     types = None
@@ -379,13 +382,9 @@ def _map(context: Context) -> Answer:
         draw(session, None, page_cells([heap for heaps in session.heaps.values() for heap in heaps]), picture)
         if not (session.stopped or session.target.image.redacted):
             types = lay_types(types_of(session), picture)
-    said = map_sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
-    keys: dict[str, object] = {
-        "sentence": "; ".join(said),
-        "heaps": [packed(row) for row in page_rows(session, picture, len(types or ()))],
-        "types": [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()],
-    }
-    return Answer(keys, (), [*picture.problems, *problems_of(session)])
+    said = map_sentences(context.style, session, picture.strips)
+    keys = {"sentence": "; ".join(said), **strips_of_page(session, picture, types)}
+    return ReportSection(keys, [*picture.problems, *problems_of(session)])
 
 
 STOPPED = "stopped"
