@@ -24,8 +24,7 @@ from ..glibc.sweep import Placed, find_blocks
 from ..glibc.tcache import tcache_index
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import ArenaOrNone
-from ..present.screens.chunk_lines import STATE_WORDS
-from ..present.screens.pointer_lines import PointerRecord, RefsScreen
+from ..present.screens.pointer_lines import STATE_WORDS, PointerRecord, RefsScreen
 from ..present.screens.type_lines import short_name
 from ..present.shared_text.lines_and_tables import Style, count, next_lines
 from ..present.shared_text.problem_sentences import sentence

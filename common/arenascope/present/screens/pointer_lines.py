@@ -16,8 +16,15 @@ from ..json_documents.record import Address, Record, Size
 from ..json_documents.shared_records import STRENGTHS, WRITTEN, ArenaOrNone
 from ..shared_text.lines_and_tables import Style, count, next_lines, table, with_verb
 from ..shared_text.problem_sentences import sentence
-from .chunk_lines import STATE_WORDS
 
+STATE_WORDS = {
+    "used": "in use",
+    "tcache": "free, kept in a thread's cache",
+    "fast": "free, in a fastbin",
+    "free": "free",
+    "top": "the top of its arena, which new blocks are cut from",
+    "mmapped": "in use, served by mmap",
+}
 HEADERS = ("who", "where", "points to", "sure")
 NOTHING = "nothing points to it"
 ONLY_STALE = "nothing else leads to it: it may be lost"
