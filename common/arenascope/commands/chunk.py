@@ -14,7 +14,6 @@ from ..base.heap_model import KINDS, ArenaHeader, Gap, Heap, Kind, MmappedBlock,
 from ..base.printable import UserData
 from ..blocks.declared.values import value_text
 from ..blocks.graph.asked_address import Goal, asked_for
-from ..blocks.graph.blocks import live_blocks
 from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
 from ..blocks.graph.pointers_to import Ref
@@ -33,7 +32,7 @@ from ..session.session import Session
 from ..sources.target import text_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
-from .framework.live_copy import look_at_small_copy, search_of
+from .framework.live_copy import look_at_small_copy, search_in
 
 if TYPE_CHECKING:
     from ..blocks.declared.named_blocks import NamedBlocks
@@ -322,9 +321,7 @@ def chunk_command(context: Context) -> Answer:
 
 
 def _pointed_to(session: Session, user: int, user_data: UserData) -> Optional[PointedBlock]:
-    if session.block_results.search is None:
-        session.block_results.search = search_of(session, live_blocks(session))
-    search = session.block_results.search
+    search = search_in(session)
     goal, refs = asked_for(search, user)
     if goal is None:
         return None

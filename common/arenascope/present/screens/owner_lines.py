@@ -16,7 +16,7 @@ from ...blocks.graph.main_holders import UNREACHED, Holding, OtherHolders, Owner
 from ...blocks.graph.pointers_to import ImageSearch
 from ...blocks.graph.returns import HeldPages
 from ..json_documents.record import Address, Record, Size
-from ..json_documents.shared_records import WRITTEN, HolderOfMost, OwnerRecord, RootRecord, Written
+from ..json_documents.shared_records import WRITTEN, HolderOfMost, OwnerRecord, RootRecord
 from ..shared_text.lines_and_tables import (
     UNKNOWN,
     Column,
@@ -331,7 +331,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def summary(style: Style, shown: OwnersScreen, resident: Optional[int] = None) -> str:
-    """The answer in a sentence. `resident`: see lines()."""
+    """The answer in a sentence. `resident`: upper bound of the blocks' bytes in memory."""
     blocks, largest = shown.search.blocks, _largest(shown)
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
     said += in_memory(style, blocks.bytes, resident, "at most ")
@@ -362,16 +362,9 @@ def _lost(shown: OwnersScreen) -> Optional[Holding]:
     return next((each for each in shown.owners.holdings if each.owner.kind == UNREACHED), None)
 
 
-def lines(
-    style: Style, shown: OwnersScreen, limit: int, written: Sequence[Written], *, resident: Optional[int]
-) -> Iterator[str]:
-    """`written`: files that were written; `resident`: upper bound of the blocks' bytes in memory."""
+def lines(style: Style, shown: OwnersScreen, limit: int) -> Iterator[str]:
     blocks, holdings, largest, matches = shown.search.blocks, shown.owners.holdings, _largest(shown), shown.matches
     lost = _lost(shown)
-    yield style.bold(summary(style, shown, resident))
-    for each in written:
-        yield f"{each.file}: {style.size(each.bytes)} written"
-    yield ""
     sizes = [each.bytes if matches is None else matches[each.number].bytes for each in holdings]
     shows = worth_a_row(sizes, blocks.bytes if matches is None else sum(sizes), limit)
     # keep the row of what nobody holds, however small: it may be lost
@@ -432,15 +425,9 @@ def _symbols(style: Style, shown: OwnersScreen, rows: Sequence[Holding]) -> list
     ]
 
 
-def lines_by_type(
-    style: Style, shown: OwnersScreen, limit: int, written: Sequence[Written], *, resident: Optional[int]
-) -> Iterator[str]:
+def lines_by_type(style: Style, shown: OwnersScreen, limit: int) -> Iterator[str]:
     """What one block of each type costs, grouped by owner."""
     blocks, holdings, costs = shown.search.blocks, shown.owners.holdings, shown.costs or {}
-    yield style.bold(summary(style, shown, resident))
-    for each in written:
-        yield f"{each.file}: {style.size(each.bytes)} written"
-    yield ""
     rows, more = [], 0
     for holding in holdings[: worth_a_row([each.bytes for each in holdings], blocks.bytes, limit)]:
         own = costs.get(holding.number, ())
