@@ -1,4 +1,4 @@
-"""The text of `heap refs` and `heap owner`: who has a pointer, and what it leads to."""
+"""Pointers as `refs`, `owner` and `chunk` show them: who has one, and what it leads to."""
 
 from __future__ import annotations
 
