@@ -25,8 +25,8 @@ from running import Running
 from shell_door import look
 from waiting import standing
 
+from arenascope.base.heap_model import Owner
 from arenascope.blocks.graph.blocks import live_blocks
-from arenascope.blocks.graph.leads import Owner
 from arenascope.blocks.graph.main_holders import UNREACHED, find_owners, held
 from arenascope.cli.shell import How, ShellDoor
 from arenascope.commands.framework.live_copy import search_of

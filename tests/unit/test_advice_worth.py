@@ -10,10 +10,11 @@ import pytest
 from arenascope.analysis.advice import OF_LEAKS, find_advice
 from arenascope.analysis.arena_usage import ArenaUsage
 from arenascope.analysis.causes import Facts, find_causes, judge
-from arenascope.analysis.held_sums import HeldSums, Lost, MainHolder
+from arenascope.analysis.held_sums import HeldSums, LeakRow, MainHolder
 from arenascope.analysis.resident_parts import RESIDENT, ArenaResident, ResidentPicture
-from arenascope.base.heap_model import ArenaHeader, Params
+from arenascope.base.heap_model import ArenaHeader, Owner, Params
 from arenascope.present.screens.verdict import verdict
+from arenascope.present.shared_text.lines_and_tables import say
 
 MIB = 1 << 20
 ARENAS = 6
@@ -114,7 +115,8 @@ def test_a_top_that_was_asked_for_ahead_is_not_put_down_to_a_threshold(
 def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
     """Whoever holds much, all the others together, and what nobody does; of what the program has freed, no."""
     sizes = (("cache", 30 * MIB, 12 * MIB), ("small", 4096, 4096))
-    keepers = [MainHolder("global", name, None, bytes=size, alone=alone, called=name) for name, size, alone in sizes]
+    keepers = [MainHolder([Owner("global", name)], size, alone, name) for name, size, alone in sizes]
+    lost = LeakRow("Request", True, None, "lost", (), 3, MIB, 6, 3 * MIB, None, "definite", (0x1000,))
     held = HeldSums(
         live=60 * MIB,
         reached=56 * MIB,
@@ -125,7 +127,7 @@ def test_who_holds_what_is_in_use_is_why_it_stays() -> None:
         doubted=False,
         keepers=keepers,
         others=26 * MIB - 4096,
-        lost_rows=[Lost("Request", 3, 4 * MIB, 6)],
+        lost_rows=[lost],
     )
     told = {}
     for free in (0, 70 * MIB):
@@ -192,7 +194,7 @@ def test_the_verdict_says_what_is_found_to_be_lost(figures: dict[str, int], said
     picture = ResidentPicture(parts, RESIDENT, sum(parts.values()), None, None, (), ())
     facts = Facts(picture, None, 4096, (), 1, None, started=True, calls=1, tunables=True, release="2.36", held=held)
     judgement = judge(facts)
-    text = verdict(judgement, lambda size: f"<{size}>", compared=False, has_waste=True)
+    text = verdict(judgement, compared=False, has_waste=True)
     assert judgement.id == "live-data"
-    assert [name for name in ("lost", "cycles", "perhaps") if f"<{figures.get(name)}>" in text] == [*said]
-    assert text != verdict(judgement, lambda size: f"<{size}>", compared=False, has_waste=False) or said
+    assert [each for each in ("lost", "cycles", "perhaps") if each in figures and say(figures[each]) in text] == [*said]
+    assert text != verdict(judgement, compared=False, has_waste=False) or said

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from argparse import Namespace
+from types import SimpleNamespace
+from typing import Sequence, cast
 
 import pytest
 
 from arenascope.analysis.pinning_blocks import Totals, TypeRow
 from arenascope.base.heap_model import Kind
-from arenascope.present.screens.type_lines import lines
+from arenascope.commands.framework.command import Context
+from arenascope.commands.types import lines
 from arenascope.present.shared_text.lines_and_tables import FEW_ROWS, Style
 
 LARGE, SMALL = 12, 30
@@ -19,21 +22,20 @@ def told(
     style: Style, rows: Sequence[TypeRow], totals: Totals, limit: int, *, fold: bool, by: str = "bytes"
 ) -> list[str]:
     """The table of types, of which nothing is known but these."""
+    options = Namespace(by=by, limit=limit, name=None, match=None, min=None if fold else "1")
+    context = cast("Context", SimpleNamespace(style=style, options=options))
     return list(
         lines(
-            style,
+            context,
             rows,
             totals,
-            limit,
-            named=0,
-            by_words=0,
-            resident=None,
+            every=(),
             notes=(),
             held_by={},
             retained={},
             owners=False,
-            by=by,
-            fold=fold,
+            matching=None,
+            python=(),
         )
     )
 

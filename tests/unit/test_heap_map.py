@@ -15,7 +15,7 @@ from heapbuilder import EACH_ROW, HeapImage, Row
 from marks import in_full
 
 from arenascope.commands.map import OTHER
-from arenascope.present.pages.fill_page import pack, page
+from arenascope.present.pages.fill_page import filled, pack, packed, title_of
 
 rows = pytest.mark.parametrize("row", EACH_ROW, ids=str)
 PARTS = ("used", "cached", "free", "top", "bookkeeping", "foreign", "damaged")
@@ -154,7 +154,8 @@ def test_what_is_packed_can_be_unpacked(cells: list[int]) -> None:
 
 def test_a_page_is_safe_from_thread_names() -> None:
     row = {"arena": 0, "threads": ["</script><b>", "@DATA@", "\udcff", 'a"b'], "layers": {"used": [1], "free": [0]}}
-    text = page({"pid": 7, "kind": "live", "problems": ["<!--"]}, [row]).decode()
+    facts = {"pid": 7, "kind": "live", "problems": ["<!--"]}
+    text = filled("heap_map", {**facts, "heaps": [packed(row)]}, title_of("heap map", facts)).decode()
     data = re.search(r'id="data">(.*?)</script>', text).group(1)
     assert "<" not in data
     read = json.loads(data)

@@ -38,6 +38,7 @@ def test_what_is_locked_stays_in_memory() -> None:
     page, start = 4096, 0x7F0000000000
     layout = Session(HeapImage("2.36-64").target()).layout
     heap = Heap(0, start, start + 64 * page, None, True)
+    header = ArenaHeader(0, 0x7000, True, 0, 0, heap.end, 0, 0x7000, 1, heap.bytes, heap.bytes, True)
     blocks_of_one = [
         (start + 16, 10 * page, "used", 1),
         (start + 16 + 10 * page, 20 * page, "free", -1),
@@ -48,7 +49,7 @@ def test_what_is_locked_stays_in_memory() -> None:
     found = {}
     for locked in ((), [Span(start + 40 * page, start + 41 * page)], [Span(start + 31 * page, start + 32 * page)]):
         holdings = Holdings()
-        search = HoldSearch(True, heap.end, TrimRules(layout, page, heap.end), None, holdings)
+        search = HoldSearch(header, TrimRules(layout, page, heap.end), None, holdings)
         search.locked = locked
         search.walk(heap, blocks_of_one, Runs([Span(heap.address, heap.end)]))
         held_by = holdings.of(2)

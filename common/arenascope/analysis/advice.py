@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, NamedTuple, Optional
+from typing import Iterable, Iterator, Mapping, NamedTuple, Optional
 
 from ..glibc.malloc_par import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .arena_usage import orphans
@@ -128,22 +128,19 @@ def _spare(facts: Facts, arena: ArenaResident) -> int:
     return arena.returnable + max(0, top) + arena.tcache
 
 
-def arena_max_bound(facts: Facts, arenas: int) -> int:
-    """Returns the upper bound of what a limit on arenas saves: all that is free outside main_arena and the fullest
-    other arenas."""
-    threads = sorted((_spare(facts, each) for each in facts.picture.arenas if each.arena), reverse=True)
-    return sum(threads[max(0, arenas - 1) :])
+def _outside(sizes: Iterable[int]) -> int:
+    """Returns how much of the sizes of thread arenas lies outside main_arena and the fullest other arenas, if the
+    number of arenas is limited to what everybody sets."""
+    return sum(sorted(sizes, reverse=True)[max(0, FOLKLORE - 1) :])
 
 
-def _stranded_outside(facts: Facts, arenas: int) -> int:
-    """Returns the free bytes in pages shared with blocks in use, in the arenas that the limit would remove. Fewer
-    arenas may or may not save them: one snapshot cannot tell."""
-    threads = sorted((each.stranded for each in facts.picture.arenas if each.arena), reverse=True)
-    return sum(threads[max(0, arenas - 1) :])
+def _arena_max_bound(facts: Facts) -> int:
+    """Returns the upper bound of what a limit on arenas saves."""
+    return _outside(_spare(facts, each) for each in facts.picture.arenas if each.arena)
 
 
 def _arena_max(facts: Facts) -> Iterator[Advice]:
-    bound = arena_max_bound(facts, FOLKLORE)
+    bound = _arena_max_bound(facts)
     few = len(facts.usages) <= FOLKLORE
     if few or not facts.matters(bound) or 2 * bound < facts.picture.free or facts.thresholds_explain:
         return
@@ -196,8 +193,7 @@ def _perhaps_lost(facts: Facts) -> Iterator[Advice]:
 
 def _mend(held: HeldSums) -> Advice:
     by = lost_of(held)
-    figures = {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": held.live, **by.figures}
-    return Advice("mend-leak", held.returns, figures, names=by.names)
+    return Advice("mend-leak", held.returns, by.figures, names=by.names)
 
 
 def _clear(facts: Facts) -> Iterator[Advice]:
@@ -206,7 +202,7 @@ def _clear(facts: Facts) -> Iterator[Advice]:
         yield Advice("install-symbols", 0, said.figures, names=said.names)
     for keeper in facts.clearable:
         figures = {"bytes": keeper.alone, "blocks": keeper.alone_blocks}
-        names = {"owner": keeper.called, "kind": keeper.kind}
+        names = {"owner": keeper.called, "kind": keeper.owner.kind}
         yield Advice("clear-owner", keeper.returns, figures, bound=True, names=names)
     for joint in facts.clearable_jointly:
         figures = {"bytes": joint.bytes, "owners": len(joint.owners)}
@@ -263,12 +259,13 @@ def _folklore(facts: Facts) -> Iterator[Advice]:
         yield Advice("arena-limit-no-help", 0, {"limit": limit, "between_bytes": facts.between, "free_bytes": free})
     if len(facts.usages) <= FOLKLORE:
         return
-    bound = arena_max_bound(facts, FOLKLORE)
+    bound = _arena_max_bound(facts)
     if 2 * bound >= free and not facts.thresholds_explain:
         return
     figures = {
         "outside_bytes": bound,
-        "stranded_outside_bytes": _stranded_outside(facts, FOLKLORE),
+        # fewer arenas may or may not save these: one snapshot cannot tell
+        "stranded_outside_bytes": _outside(each.stranded for each in facts.picture.arenas if each.arena),
         "free_bytes": free,
         "not_set_to": FOLKLORE,
     }

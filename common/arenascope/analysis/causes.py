@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from ..base.heap_model import Allocator, Params, Statement
+from ..base.heap_model import Allocator, Owner, Params, Statement
 from ..glibc.malloc_par import MMAP_THRESHOLD, TRIM_THRESHOLD
 from .arena_usage import ArenaUsage, orphans, total
-from .held_sums import FreedNext, HeldSums, Holder, JointHolders, MainHolder, is_unnamed
+from .held_sums import FreedNext, HeldSums, MainHolder, is_unnamed
 from .pinning_blocks import BlocksOfKind, LiveBlockKinds
 from .resident_parts import ArenaResident, ResidentPicture
 from .trim_prediction import Trim, trim_seconds
@@ -138,20 +138,16 @@ class Facts(NamedTuple):
         found: list[MainHolder] = []
         for each in self.held.keepers if self.held and self.keeps else ():
             brings = each.alone if each.returns is None else each.returns
-            if (
-                each.stale is not None
-                or is_unnamed(each.name)
-                or not (self.matters(each.alone) and self.matters(brings))
-            ):
+            if each.owner.stale or is_unnamed(each.owner.name) or not self.matters(min(each.alone, brings)):
                 continue
-            if each.kind in CLEARED:
+            if each.owner.kind in CLEARED:
                 return [*found, each]
-            if each.kind == "stack" and not found:
+            if each.owner.kind == "stack" and not found:
                 found.append(each)
         return found
 
     @property
-    def clearable_jointly(self) -> Sequence[JointHolders]:
+    def clearable_jointly(self) -> Sequence[MainHolder]:
         """Groups of variables that hold much together, if that is why memory stays."""
         told = self.held.jointly if self.held and self.keeps else ()
         return [each for each in told if self.matters(each.bytes) and all(map(_is_variable, each.owners))]
@@ -182,7 +178,7 @@ class Facts(NamedTuple):
         return bool(self.grown) and size >= max(self.between - self.large, self.part("scraps"), self.part("tcache"))
 
 
-def _is_variable(owner: Holder) -> bool:
+def _is_variable(owner: Owner) -> bool:
     return owner.kind in CLEARED and owner.stale is None and not is_unnamed(owner.name)
 
 
@@ -268,7 +264,7 @@ def _stranded(facts: Facts) -> Iterator[Cause]:
 
 
 class By(NamedTuple):
-    """Names the type that strands memory, for a statement; empty if there is none."""
+    """Names a type in a statement; empty if there is none."""
 
     figures: dict[str, Optional[float]]
     names: dict[str, str]
@@ -305,22 +301,21 @@ def _huge_pages(facts: Facts) -> Iterator[Cause]:
 def _lost(facts: Facts) -> Iterator[Cause]:
     held = facts.held
     if held is not None and facts.matters(held.lost):
-        by = lost_of(held)
-        figures = {"bytes": held.lost, "blocks": held.lost_blocks, "live_bytes": held.live, **by.figures}
-        yield Cause(Statement("lost-blocks", figures, by.names), held.lost)
+        yield Cause(Statement("lost-blocks", *lost_of(held)), held.lost)
 
 
 def lost_of(held: HeldSums) -> By:
-    """Describes what is lost, for a statement; empty if that is not known."""
-    lost = held.most_lost
-    if lost is None:
-        return By({}, {})
+    """Describes what is lost, for a statement, with the type of most of it if that is known."""
     figures: dict[str, Optional[float]] = {
-        "type_blocks": lost.blocks,
-        "type_bytes": lost.bytes,
-        "indirect_blocks": lost.indirect_blocks,
+        "bytes": held.lost,
+        "blocks": held.lost_blocks,
+        "live_bytes": held.live,
     }
-    return By(figures, {"type": lost.type})
+    if not held.lost_rows:
+        return By(figures, {})
+    most = held.lost_rows[0]
+    of_most = {"type_blocks": most.blocks, "type_bytes": most.all_bytes, "indirect_blocks": most.indirect_blocks}
+    return By({**figures, **of_most}, {"type": most.type})
 
 
 def _held(facts: Facts) -> Iterator[Cause]:
@@ -335,7 +330,9 @@ def _held(facts: Facts) -> Iterator[Cause]:
                 "alone_bytes": each.alone,
                 "live_bytes": held.live,
             }
-            yield Cause(Statement("held-by-owner", figures, {"owner": each.called, "kind": each.kind}), each.bytes)
+            yield Cause(
+                Statement("held-by-owner", figures, {"owner": each.called, "kind": each.owner.kind}), each.bytes
+            )
     for joint in held.jointly:
         if facts.matters(joint.bytes):
             figures = {"bytes": joint.bytes, "live_bytes": held.live, "owners": len(joint.owners)}

@@ -139,26 +139,23 @@ class SizeClass(NamedTuple):
 
 
 class ExactSize(NamedTuple):
-    """The number of chunks of one size; "free" as in SizeClass."""
+    """The chunks of one size; "free" as in SizeClass."""
 
     bytes: int
-    used: int
-    free: int
-
-    @property
-    def held(self) -> int:
-        """The bytes of all these chunks."""
-        return self.bytes * (self.used + self.free)
+    used: Tally
+    free: Tally
 
 
 def exact_sizes(sums: ChunkSums) -> list[ExactSize]:
     """Returns every size, the one that holds most bytes first."""
     sizes = {size for counted in sums.sizes.values() for size in counted}
-    rows = [
-        ExactSize(size, sums.sizes["used"][size], sum(sums.sizes[state][size] for state in STATES[1:]))
-        for size in sizes
-    ]
-    return sorted(rows, key=lambda row: (-row.held, row.bytes))
+
+    def tally(size: int, states: Sequence[str]) -> Tally:
+        chunks = sum(sums.sizes[state][size] for state in states)
+        return Tally(chunks, size * chunks)
+
+    rows = [ExactSize(size, tally(size, STATES[:1]), tally(size, STATES[1:])) for size in sizes]
+    return sorted(rows, key=lambda row: (-row.used.bytes - row.free.bytes, row.bytes))
 
 
 def bounds(least: int, align: int, most: int) -> Iterator[tuple[int, int]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Protocol, Sequence
+from typing import NamedTuple, Optional, Sequence
+
+from ..base.heap_model import Owner
 
 FIRST = 3
 """At most so many owners are reported."""
@@ -13,22 +15,6 @@ UNNAMED = "unnamed variables of "
 def is_unnamed(owner: Optional[str]) -> bool:
     """Tells whether an owner is of this kind."""
     return owner is not None and owner.startswith(UNNAMED)
-
-
-class Holder(Protocol):
-    """The fields of an owner in blocks/graph/main_holders.py, which this package does not import."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def name(self) -> Optional[str]: ...
-
-    @property
-    def tid(self) -> Optional[int]: ...
-
-    @property
-    def stale(self) -> Optional[str]: ...
 
 
 class PageSharer(NamedTuple):
@@ -42,19 +28,14 @@ class PageSharer(NamedTuple):
 
 
 class MainHolder(NamedTuple):
-    """A main holder, as in owners."""
+    """An owner with what it is the main holder of, or several with what each of them leads to, and nobody else."""
 
-    kind: str
-    name: Optional[str]
-    tid: Optional[int]
+    owners: Sequence[Owner]
     bytes: int
-    """The bytes that it is the main holder of."""
     alone: int
-    """The bytes that only it leads to."""
+    """The bytes that nobody else leads to; of several all of it."""
     called: str
-    """Its name in messages."""
-    stale: Optional[str] = None
-    """As in owners."""
+    """What messages call it."""
     alone_blocks: int = 0
     returns: Optional[int] = None
     """What would leave memory with all that it holds alone, including pages that are free already; None: not known, or
@@ -63,21 +44,16 @@ class MainHolder(NamedTuple):
     """The resident bytes of what it holds alone."""
     beside: Optional[PageSharer] = None
 
-
-class JointHolders(NamedTuple):
-    """Owners that lead to memory only together: each of them, and nobody else."""
-
-    owners: Sequence[Holder]
-    bytes: int
-    called: str
-    returns: Optional[int] = None
-    beside: Optional[PageSharer] = None
+    @property
+    def owner(self) -> Owner:
+        """The owner, where it is one."""
+        return self.owners[0]
 
 
 class FreedNext(NamedTuple):
     """The next owner to be freed after those before it, the largest first; the last stands for what nobody holds."""
 
-    owners: Sequence[Holder]
+    owners: Sequence[Owner]
     """Empty: held by nobody."""
     bytes: int
     called: str
@@ -89,29 +65,39 @@ class FreedNext(NamedTuple):
     """What stays of all that owners hold if only this one stays."""
 
 
-class Lost(NamedTuple):
-    """What is lost of one type."""
+class LeakRow(NamedTuple):
+    """All heads of one type that are lost in one way."""
 
     type: str
+    certain: bool
+    """False: a guess, by what is in the blocks."""
+    alike: Optional[int]
+    """They hold what so many blocks hold that surely are of the type; None: that is not why they are called so."""
+    reason: Optional[str]
+    """One of LOST_REASONS; None: pointers to their insides lead there."""
+    cycle: Sequence[str]
+    """Of blocks that lead to each other: the members that lead from one to the next, until it is round."""
     blocks: int
     bytes: int
-    """Including the blocks that hang on them."""
     indirect_blocks: int
-    """The number of blocks that hang on them."""
-    sample: int = 0
-    """One of the blocks: what malloc returned."""
-    resident: Optional[int] = None
-    """What of the bytes is in memory; None: not known."""
+    indirect_bytes: int
+    resident: Optional[int]
+    """What of all of it is in memory; None: not known."""
+    strength: str
+    samples: Sequence[int]
+    """What malloc returned for some of them."""
+    is_weak: bool = False
+    """Nothing but their size is known, and what they look like."""
     may_be: Sequence[str] = ()
-    """A guess at structs, if only their size is known."""
-    reason: str = "lost"
-    """One of LOST_REASONS."""
-    certain: bool = True
-    """Whether they certainly have that type."""
-    cycle: Sequence[str] = ()
-    """The members that lead from one block of a cycle to the next."""
-    perhaps: bool = False
-    """Only words in the unused room of containers lead to them."""
+    """As in TypeRow."""
+
+    @property
+    def all_blocks(self) -> int:
+        return self.blocks + self.indirect_blocks
+
+    @property
+    def all_bytes(self) -> int:
+        return self.bytes + self.indirect_bytes
 
 
 class HeldSums(NamedTuple):
@@ -132,15 +118,15 @@ class HeldSums(NamedTuple):
     """The owners that hold most; screens show the first."""
     others: int = 0
     """What the other owners hold, which screens do not show."""
-    jointly: Sequence[JointHolders] = ()
+    jointly: Sequence[MainHolder] = ()
     """The groups that lead to most together: part of what their owners hold."""
     in_turn: Sequence[FreedNext] = ()
     """The largest owners and groups, if it is known what leaves memory: they may share pages."""
     held_returns: int = 0
     """What leaves memory with all of these, without what nobody holds."""
-    lost_rows: Sequence[Lost] = ()
+    lost_rows: Sequence[LeakRow] = ()
     """What is lost, by type: most first."""
-    perhaps_rows: Sequence[Lost] = ()
+    perhaps_rows: Sequence[LeakRow] = ()
     """The same of what only words in the unused room of containers lead to, which is reached as well."""
     perhaps: int = 0
     """What only words in the unused room of containers lead to; part of what is reached."""
@@ -149,11 +135,6 @@ class HeldSums(NamedTuple):
     Python's own pools."""
     returns: Optional[int] = None
     """What would leave memory with what is lost; None: not known, or not asked for."""
-
-    @property
-    def most_lost(self) -> Optional[Lost]:
-        """The type of most of what is lost."""
-        return self.lost_rows[0] if self.lost_rows else None
 
     @property
     def first(self) -> Sequence[MainHolder]:

@@ -11,7 +11,7 @@ import heapq
 from collections import Counter
 from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..base.heap_model import ChunkRun, Heap, Kind, Piece, Range
+from ..base.heap_model import ArenaHeader, ChunkRun, Heap, Kind, Piece, Range
 from ..glibc.malloc_chunk import PREV_INUSE, SIZE_BITS
 from ..glibc.sweep import Block, free_chunks
 from ..sources.target import Runs, Span
@@ -52,63 +52,6 @@ class HeapTail(NamedTuple):
     @property
     def pin(self) -> Optional[BlockInUse]:
         return self.last[-1] if self.last else None
-
-
-Between = Callable[[int, int, int, int], None]
-"""(block, its bytes, start of what is free in front of it, end of what is free after it)."""
-
-
-def walk_heap(
-    heap: Heap, main: bool, pieces: Iterable[Piece], listed: Mapping[int, str], page: int, between: Between
-) -> Optional[HeapTail]:
-    """Calls `between` for each block with free memory on either side, if both and the block are a page at least. Of
-    blocks in use that lie side by side only the first and the last can have any: the others are passed over.
-
-    The last block is left to the caller, as free() itself may act there. Returns None if the end is not known, or is
-    one that the main arena never moves back over.
-    """
-    # the free stretch that is being walked, and the block before it: 0 where there is none
-    span = right_chunk = 0
-    block = bytes_of_block = left = 0
-    recent: list[ChunkRun] = []
-    for piece in pieces:
-        if not isinstance(piece, ChunkRun):
-            if piece.kind == "top" or (piece.kind == "fencepost" and not main):
-                fence, last = piece.address, last_blocks(recent, listed)
-                return HeapTail(heap, fence, span or fence, last, right_chunk=right_chunk if span else fence)
-            if block and (span or left != block):
-                between(block, bytes_of_block, left, piece.address)
-            recent.clear()
-            span = block = left = 0
-            continue
-        raws, at, address = piece.raws, 0, piece.address
-        others = _not_in_use(piece, listed)
-        if len(raws) - len(others) > TOGETHER:
-            recent.clear()
-        recent.append(piece)
-        for index, start, size, state in (*others, (len(raws), piece.address + piece.bytes, 0, "")):
-            if index > at:
-                first = raws[at] & ~SIZE_BITS
-                if (span or left != block) and block and address - left >= page:
-                    between(block, bytes_of_block, left, address)
-                left, span = span or address, 0
-                block, bytes_of_block = address, first
-                if index > at + 1:
-                    if left != block and block + first - left >= page:
-                        between(block, first, left, block + first)
-                    bytes_of_block = raws[index - 1] & ~SIZE_BITS
-                    block = left = start - bytes_of_block
-            at, address = index + 1, start + size
-            if state in ("free", "fast"):
-                if not span:
-                    span, right_chunk = start, address if state == "free" else start
-            elif state:
-                if block and (span or left != block):
-                    between(block, bytes_of_block, left, start)
-                span = block = left = 0
-    if block and (span or left != block):
-        between(block, bytes_of_block, left, block + bytes_of_block)
-    return None
 
 
 def _not_in_use(run: ChunkRun, listed: Mapping[int, str]) -> list[tuple[int, int, int, str]]:
@@ -259,6 +202,10 @@ class Ranking:
         return [entry[3] for entry in sorted(self._kept, reverse=True)]
 
 
+def _end_of_top(header: ArenaHeader) -> int:
+    return header.top + (header.top_bytes or 0)
+
+
 TRIES_TRIMMING = 65536
 """FASTBIN_CONSOLIDATION_THRESHOLD, since 2.43 ATTEMPT_TRIMMING_THRESHOLD: freeing a smaller chunk triggers nothing."""
 
@@ -267,22 +214,69 @@ class PinSearch:
     """Judges one arena: its heaps are walked one after another, then `finish` judges the blocks at their ends."""
 
     def __init__(
-        self, arena: int, main: bool, top_end: int, rules: TrimRules, thresholds: Optional[Thresholds], ranking: Ranking
+        self, header: ArenaHeader, rules: TrimRules, thresholds: Optional[Thresholds], ranking: Ranking
     ) -> None:
         """`thresholds`: None if mp_ was not found: then it is not known what free() would trigger."""
-        self.arena = arena
-        self.main = main
-        self.top_end = top_end
-        self.rules = rules
-        self.thresholds = thresholds
-        self.ranking = ranking
+        self.arena, self.main, self.top_end = header.index, header.main, _end_of_top(header)
+        self.rules, self.thresholds, self.ranking = rules, thresholds, ranking
         self.tails: list[Optional[HeapTail]] = []
         self.pending: tuple[ReleaseStep, ...] = ()
         """The memory that the next free() of any chunk of 64 KiB returns."""
 
     def walk(self, heap: Heap, pieces: Iterable[Piece], listed: Mapping[int, str]) -> None:
         """Reads one heap in address order; `listed` are the chunks of thread caches and fastbins."""
-        self.tails.append(walk_heap(heap, self.main, pieces, listed, self.rules.page, self._between))
+        self.tails.append(self._walk(heap, pieces, listed))
+
+    def _walk(self, heap: Heap, pieces: Iterable[Piece], listed: Mapping[int, str]) -> Optional[HeapTail]:
+        """Judges each block with free memory on either side, if both and the block are a page at least. Of blocks in
+        use that lie side by side only the first and the last can have any: the others are passed over.
+
+        The last block is left for later, as free() itself may act there. Returns None if the end is not known, or is
+        one that the main arena never moves back over.
+        """
+        page, between = self.rules.page, self._between
+        # the free stretch that is being walked, and the block before it: 0 where there is none
+        span = right_chunk = 0
+        block = bytes_of_block = left = 0
+        recent: list[ChunkRun] = []
+        for piece in pieces:
+            if not isinstance(piece, ChunkRun):
+                if piece.kind == "top" or (piece.kind == "fencepost" and not self.main):
+                    fence, last = piece.address, last_blocks(recent, listed)
+                    return HeapTail(heap, fence, span or fence, last, right_chunk=right_chunk if span else fence)
+                if block and (span or left != block):
+                    between(block, bytes_of_block, left, piece.address)
+                recent.clear()
+                span = block = left = 0
+                continue
+            raws, at, address = piece.raws, 0, piece.address
+            others = _not_in_use(piece, listed)
+            if len(raws) - len(others) > TOGETHER:
+                recent.clear()
+            recent.append(piece)
+            for index, start, size, state in (*others, (len(raws), piece.address + piece.bytes, 0, "")):
+                if index > at:
+                    first = raws[at] & ~SIZE_BITS
+                    if (span or left != block) and block and address - left >= page:
+                        between(block, bytes_of_block, left, address)
+                    left, span = span or address, 0
+                    block, bytes_of_block = address, first
+                    if index > at + 1:
+                        if left != block and block + first - left >= page:
+                            between(block, first, left, block + first)
+                        bytes_of_block = raws[index - 1] & ~SIZE_BITS
+                        block = left = start - bytes_of_block
+                at, address = index + 1, start + size
+                if state in ("free", "fast"):
+                    if not span:
+                        span, right_chunk = start, address if state == "free" else start
+                elif state:
+                    if block and (span or left != block):
+                        between(block, bytes_of_block, left, start)
+                    span = block = left = 0
+        if block and (span or left != block):
+            between(block, bytes_of_block, left, block + bytes_of_block)
+        return None
 
     def _advised(self, start: int, end: int) -> Range:
         return advised(start, end, self.rules.layout.chunk_struct, self.rules.page)
@@ -656,13 +650,10 @@ class HoldSearch:
     """Judges one arena: its heaps are walked one after another, the oldest first, then `finish` judges their ends."""
 
     def __init__(
-        self, main: bool, top_end: int, rules: TrimRules, thresholds: Optional[Thresholds], holdings: Holdings
+        self, header: ArenaHeader, rules: TrimRules, thresholds: Optional[Thresholds], holdings: Holdings
     ) -> None:
-        self.main = main
-        self.top_end = top_end
-        self.rules = rules
-        self.thresholds = thresholds
-        self.holdings = holdings
+        self.main, self.top_end = header.main, _end_of_top(header)
+        self.rules, self.thresholds, self.holdings = rules, thresholds, holdings
         self.locked: Sequence[Span] = ()
         """Locked pages, where madvise stops."""
         self._ends: list[_HeapEnd] = []

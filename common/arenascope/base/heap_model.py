@@ -431,6 +431,23 @@ STALE = (
 )
 """Reasons why a word that leads to a block is no pointer that holds it: see blocks/graph/stale_words.py."""
 
+
+class Owner(NamedTuple):
+    """A root, as people name it."""
+
+    kind: str
+    name: Optional[str]
+    """Of a stack: a local variable, "main(): book"; None: the rest of it."""
+    tid: Optional[int] = None
+    stale: Optional[str] = None
+    """What it holds by stale words is a holding of its own. Why they are stale: one of STALE."""
+
+    @property
+    def is_local(self) -> bool:
+        """A variable of a function that is on a stack."""
+        return self.kind == "stack" and self.name is not None
+
+
 BY_SIZE = "its size"
 """The evidence for a block of which only the size is known."""
 POINTED = "what points to it"

@@ -257,8 +257,7 @@ def held_back(session: Session, present: InMemory, stream: Stream) -> Holdings:
         heaps = [heap for heap in session.heaps[header.index] if heap in present]
         if not heaps:
             continue
-        top_end = header.top + (header.top_bytes or 0)
-        search = HoldSearch(header.main, top_end, rules, thresholds_of(session, header, rules), holdings=holdings)
+        search = HoldSearch(header, rules, thresholds_of(session, header, rules), holdings)
         search.locked = session.locked
         for heap in heaps:
             search.walk(heap, stream(header, heap), present[heap])

@@ -30,7 +30,7 @@ from ..base.errors import ArenascopeError, UsageError
 from ..base.printable import one_line
 from ..commands.framework.arguments import argument, outline_of, seconds
 from ..commands.framework.command import EXACT
-from ..present.json_documents.record import ChunkTally, Document, Record, Size, envelope, plain
+from ..present.json_documents.record import ChunkTally, Document, Record, Size, envelope_of, plain
 from ..present.screens.verdict import OtherScreen
 from ..present.shared_text.lines_and_tables import (
     Column,
@@ -358,7 +358,7 @@ class Looks:
             uncertain_pids=[row.pid for row in order.uncertain],
             unread=unread,
         )
-        top.within(envelope("top", "shell", None, None, problems=()))
+        top.within(envelope_of("top", "shell", None, None, problems=()))
         return top
 
     def _follow(self, listed: Mapping[int, ListedProcess], rows: dict[int, RunningProcess], limit: int) -> None:

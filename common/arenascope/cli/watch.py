@@ -23,7 +23,7 @@ from ..commands.trend import HOW, drawn
 from ..present.json_documents import snapshot_file
 from ..present.screens.report_lines import LABELS, growth_headlines, interval_words, rate_words, size_of
 from ..present.screens.verdict import OtherScreen, outside_malloc_lines
-from ..present.shared_text.lines_and_tables import Style, bar, duration, signed, table
+from ..present.shared_text.lines_and_tables import Style, bar, duration, say, signed, table
 from ..session.resident import resident_picture
 from ..session.session import Session
 from ..session.trims import trims
@@ -222,7 +222,6 @@ class AutoLookRule(NamedTuple):
                 f"too much every {self.interval:g} s; --interval {math.ceil(needed)}s is enough"
             )
         if MEMORY * copied > left:
-            say = Style().size
             return f"a copy of it takes {say(copied)} and {say(left)} of memory are left: too little"
         return ""
 

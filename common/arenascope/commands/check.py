@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from functools import partial
-from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
+from typing import Annotated, Iterator, Optional, Sequence
 
 from ..base.heap_model import WHAT, Arena, Breach, Finding, Statement, whole
 from ..base.progress_bar import Meter, metered
@@ -120,15 +120,7 @@ class CheckDocument(Document, command="check"):
     judgement: Annotated[StatementRecord, JUDGEMENT]
 
 
-class Busy(NamedTuple):
-    """A malloc at work when the process was stopped: a locked arena, a thread inside, or both."""
-
-    arena: Optional[int]
-    tid: Optional[int]
-    locked: bool
-
-
-def with_transients(breaches: Sequence[Breach], busy: Sequence[Busy], one_thread: bool) -> list[Breach]:
+def with_transients(breaches: Sequence[Breach], busy: Sequence[BusyRecord], one_thread: bool) -> list[Breach]:
     """Marks the breaches that a call in progress explains. A program with one thread takes no lock, whatever arena it
     is in."""
     inside = any(each.tid is not None for each in busy)
@@ -156,27 +148,25 @@ class Audit:
 
     def __init__(self) -> None:
         self.breaches: list[Breach] = []
-        self.busy: list[Busy] = []
+        self.busy: list[BusyRecord] = []
         self.unread: list[Statement] = []
         """What could not be checked."""
-        self.arenas = 0
-        self.heaps = 0
-        self.chunks = 0
-        self.bin_entries = 0
-        self.tcache_entries = 0
+        self.checked = Checked(arenas=0, heaps=0, chunks=0, bin_entries=0, tcache_entries=0)
 
 
 def audit(session: Session, wanted: Optional[int] = None) -> Audit:
     """Checks the whole process, or arena `wanted` alone."""
     outcome = Audit()
     if not session.started:
-        outcome.arenas = len(session.headers)
+        outcome.checked.arenas = len(session.headers)
         return outcome
     try:
         _arenas(session, wanted, outcome)
     except KeyboardInterrupt:
         session.stopped = True
-        outcome.unread.append(Statement("stopped", {"arenas": outcome.arenas, "chunks": outcome.chunks}))
+        outcome.unread.append(
+            Statement("stopped", {"arenas": outcome.checked.arenas, "chunks": outcome.checked.chunks})
+        )
     _findings(session, outcome)
     if wanted is None:
         outcome.breaches += invariants.mmapped_breach(
@@ -215,14 +205,14 @@ def _bin_check(session: Session, arena: Arena) -> invariants.BinCheck:
 
 def _arena(session: Session, arena: Arena, lists: invariants.BinCheck, outcome: Audit, meter: Meter) -> None:
     """Checks an arena's lists, header and chunks."""
-    outcome.heaps += len(arena.heaps)
-    outcome.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
+    outcome.checked.heaps += len(arena.heaps)
+    outcome.checked.bin_entries += lists.entries + sum(each.chunks for each in arena.fastbins)
     outcome.breaches += lists.breaches
     outcome.unread += invariants.bins_cut(lists.broken, session.layout, arena.header.index)
     outcome.breaches += invariants.header_breaches(session.layout, arena.header)
     if has_heap(session.layout, arena.header):
         _chunks(session, arena, lists, outcome, meter)
-    outcome.arenas += 1
+    outcome.checked.arenas += 1
 
 
 def _chunks(session: Session, arena: Arena, lists: invariants.BinCheck, outcome: Audit, meter: Meter) -> None:
@@ -240,7 +230,7 @@ def _chunks(session: Session, arena: Arena, lists: invariants.BinCheck, outcome:
             check.find_hidden(hidden, session.sweep(arena.header))
     finally:
         # also of what Ctrl-C interrupted
-        outcome.chunks += check.chunks
+        outcome.checked.chunks += check.chunks
         outcome.breaches += check.breaches
     index = arena.header.index
     outcome.unread += [
@@ -254,7 +244,7 @@ def _chunks(session: Session, arena: Arena, lists: invariants.BinCheck, outcome:
 def _lists(session: Session, twice: set[int], outcome: Audit) -> None:
     """Checks the lists; `twice`: chunks in a bin that are also in a cache or a fastbin."""
     caches = session.thread_caches
-    outcome.tcache_entries = sum(each.chunks for cache in caches for each in cache.bins)
+    outcome.checked.tcache_entries = sum(each.chunks for cache in caches for each in cache.bins)
     outcome.breaches += invariants.doubles(session.arenas, caches, twice)
     outcome.breaches += invariants.key_breaches(session.memory, session.layout, caches, _secret(session))
 
@@ -300,7 +290,7 @@ def _unclaimed(session: Session) -> list[int]:
     return unclaimed(session.regions, arenas, session.mmapped) if whole else []
 
 
-def find_busy(session: Session) -> list[Busy]:
+def find_busy(session: Session) -> list[BusyRecord]:
     """Finds arenas that are locked, and threads in malloc or in what it called, or interrupted there by a signal."""
     target = session.target
     code = MallocCode(target, session.memory, session.located.libc, session.regions)
@@ -315,9 +305,9 @@ def find_busy(session: Session) -> list[Busy]:
     for header in session.headers:
         if header.mutex:
             tid = next((tid for tid, index in inside.items() if index == header.index), None)
-            busy.append(Busy(header.index, tid, True))
+            busy.append(BusyRecord(arena=header.index, tid=tid, locked=True))
     told = {each.tid for each in busy}
-    return busy + [Busy(index, tid, False) for tid, index in inside.items() if tid not in told]
+    return busy + [BusyRecord(arena=index, tid=tid, locked=False) for tid, index in inside.items() if tid not in told]
 
 
 BROKEN = 1
@@ -348,8 +338,8 @@ def check_command(context: Context) -> Answer:
     verdict = judgement.text or _verdict(judgement)
     found = CheckDocument(
         breaches=[_record(each) for each in outcome.breaches],
-        busy=[BusyRecord.of(each) for each in outcome.busy],
-        checked=Checked.of(outcome),
+        busy=outcome.busy,
+        checked=outcome.checked,
         verdict=verdict,
         judgement=statement_record(judgement, verdict),
     )
@@ -388,10 +378,11 @@ def _lines(context: Context, outcome: Audit, damage: Sequence[Breach], verdict: 
 
 
 def judge(outcome: Audit, damage: Sequence[Breach], problems: Sequence[Statement]) -> Statement:
-    figures = {
-        "arenas": outcome.arenas,
-        "chunks": outcome.chunks,
-        "list_entries": outcome.bin_entries + outcome.tcache_entries,
+    checked = outcome.checked
+    figures: dict[str, Optional[float]] = {
+        "arenas": checked.arenas,
+        "chunks": checked.chunks,
+        "list_entries": checked.bin_entries + checked.tcache_entries,
         "breaches": len(damage),
         "passing": len(outcome.breaches) - len(damage),
     }
@@ -416,7 +407,7 @@ def _verdict(said: Statement) -> str:
     return f"sound: {checked}"
 
 
-def _who(session: Session, busy: Busy) -> str:
+def _who(session: Session, busy: BusyRecord) -> str:
     name = next((cache.name for cache in session.thread_owners if cache.tid == busy.tid), None)
     thread = f"thread {busy.tid}" + (f" ({name})" if name else "")
     where = f"arena {busy.arena}" if busy.arena is not None else "no arena yet"

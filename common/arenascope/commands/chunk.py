@@ -14,7 +14,6 @@ from ..base.heap_model import KINDS, ArenaHeader, Gap, Heap, Kind, MmappedBlock,
 from ..base.printable import UserData
 from ..blocks.declared.values import value_text
 from ..blocks.graph.asked_address import Goal, asked_for
-from ..blocks.graph.blocks import live_blocks
 from ..blocks.graph.holders import Paths
 from ..blocks.graph.pointer_facts import RefDetails
 from ..blocks.graph.roots import Ref
@@ -24,8 +23,7 @@ from ..glibc.sweep import Placed, find_blocks
 from ..glibc.tcache import tcache_index
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import ArenaOrNone
-from ..present.screens.chunk_lines import STATE_WORDS
-from ..present.screens.pointer_lines import PointerRecord, RefsScreen
+from ..present.screens.pointer_lines import STATE_WORDS, PointerRecord, RefsScreen
 from ..present.screens.type_lines import short_name
 from ..present.shared_text.lines_and_tables import Style, count, next_lines
 from ..present.shared_text.problem_sentences import sentence
@@ -34,7 +32,7 @@ from ..session.session import Session
 from ..sources.target import text_of
 from .framework.arguments import RULES
 from .framework.command import WITH_VALUES, Answer, Context, argument, command
-from .framework.live_copy import look_at_small_copy, search_of
+from .framework.live_copy import look_at_small_copy, search_in
 
 if TYPE_CHECKING:
     from ..blocks.declared.named_blocks import NamedBlocks
@@ -246,12 +244,11 @@ class Described(NamedTuple):
     """A chunk, and where it belongs."""
 
     block: Placed
-    arena: Optional[ArenaHeader]
-    heap: Optional[Heap]
-    bin: Optional[str]
-    tid: Optional[int]
     words: Sequence[ChunkWord]
-    own: Optional[str]
+    heap: Optional[Heap] = None
+    bin: Optional[str] = None
+    tid: Optional[int] = None
+    own: Optional[str] = None
     """The structure of glibc's that it holds."""
     kind: Optional[Kind] = None
     """Its kind, if it is in use and not glibc's own."""
@@ -260,6 +257,10 @@ class Described(NamedTuple):
     pointed: Optional[PointedBlock] = None
     """Who points to it, if its members are known."""
     object: Optional[TypedObject] = None
+
+
+Found = Union[Described, Statement]
+"""What is at an address: a chunk, or something else."""
 
 
 @command(
@@ -320,9 +321,7 @@ def chunk_command(context: Context) -> Answer:
 
 
 def _pointed_to(session: Session, user: int, user_data: UserData) -> Optional[PointedBlock]:
-    if session.block_results.search is None:
-        session.block_results.search = search_of(session, live_blocks(session))
-    search = session.block_results.search
+    search = search_in(session)
     goal, refs = asked_for(search, user)
     if goal is None:
         return None
@@ -342,9 +341,9 @@ def _place(context: Context, expression: str) -> int:
     return place & ((1 << TAG_BITS) - 1) if context.target.machine == "aarch64" else place
 
 
-def _find(session: Session, places: Sequence[int], count: int) -> dict[int, Union[Described, Statement]]:
+def _find(session: Session, places: Sequence[int], count: int) -> dict[int, Found]:
     """Finds the block at each address, with its first `count` words."""
-    by_place: dict[int, Union[Described, Statement]] = {}
+    by_place: dict[int, Found] = {}
     for header in session.headers if session.started else ():
         for part in session.heaps[header.index]:
             here = [place for place in places if part.address <= place < part.end]
@@ -373,17 +372,11 @@ def _describe(session: Session, block: Placed, header: ArenaHeader, part: Heap, 
         index = find_bin(session.memory, session.layout, header, block.chunk)
         kind = bin_kind(session.layout, index) if index is not None else None
         name = None if kind is None else kind if kind == "unsorted" else f"{kind} {index}"
-    own = next(
-        (
-            f"glibc's own: the thread cache of thread {cache.tid}"
-            for cache in session.thread_caches
-            if cache.address == user
-        ),
-        None,
-    )
+    owners = [cache.tid for cache in session.thread_caches if cache.address == user]
+    own = f"glibc's own: the thread cache of thread {owners[0]}" if owners else None
     end = block.chunk + block.bytes + (session.layout.word if block.state != "top" else 0)
     words = _words(session, user, end, count)
-    return Described(block, header, heap=part, bin=name, tid=tid, words=words, own=own)
+    return Described(block, words, part, name, tid, own=own)
 
 
 def _holder(session: Session, chunk: int) -> Optional[int]:
@@ -404,7 +397,7 @@ def _mmapped(session: Session, place: int, count: int) -> Optional[Described]:
     state = "mmapped" if tid is None else "tcache"
     words = _words(session, block.chunk + session.layout.header, block.base + block.bytes, count)
     placed = Placed(block.chunk, size, state=state, previous=None, next=None)
-    return Described(placed, arena=None, heap=None, bin=None, tid=tid, words=words, own=None)
+    return Described(placed, words, tid=tid)
 
 
 def _words(session: Session, user: int, end: int, count: int) -> list[ChunkWord]:
@@ -423,12 +416,12 @@ def _words(session: Session, user: int, end: int, count: int) -> list[ChunkWord]
     ]
 
 
-def _answer(session: Session, place: int, answer: Union[Described, Statement], user_data: UserData) -> AskedAddress:
+def _answer(session: Session, place: int, answer: Found, user_data: UserData) -> AskedAddress:
     problem = statement_record(answer, sentence(answer)) if isinstance(answer, Statement) else None
     return AskedAddress.of(None, asked=place, chunk=_chunk(session, answer, user_data), problem=problem)
 
 
-def _chunk(session: Session, answer: Union[Described, Statement], user_data: UserData) -> Optional[Chunk]:
+def _chunk(session: Session, answer: Found, user_data: UserData) -> Optional[Chunk]:
     if isinstance(answer, Statement):
         return None
     block, kind = answer.block, answer.kind
@@ -437,7 +430,7 @@ def _chunk(session: Session, answer: Union[Described, Statement], user_data: Use
         kind,
         address=block.chunk,
         user_address=block.chunk + session.layout.header,
-        arena=answer.arena.index if answer.arena else None,
+        arena=answer.heap.arena if answer.heap else None,
         heap=answer.heap.address if answer.heap else None,
         bin=answer.bin,
         tid=answer.tid,
@@ -451,9 +444,7 @@ def _chunk(session: Session, answer: Union[Described, Statement], user_data: Use
     )
 
 
-def _all_lines(
-    style: Style, session: Session, answers: Sequence[tuple[int, Union[Described, Statement]]]
-) -> Iterator[str]:
+def _all_lines(style: Style, session: Session, answers: Sequence[tuple[int, Found]]) -> Iterator[str]:
     for number, (place, answer) in enumerate(answers):
         if number:
             yield ""
@@ -468,16 +459,12 @@ def _lines(style: Style, session: Session, described: Described, place: int) -> 
     yield style.bold(f"block {user:#x}, {style.size(block.bytes)}: {STATE_WORDS[block.state]}")
     yield ""
     rows = [] if place == user else [("asked for", f"{place:#x}, {_distance(place, user, session.layout.header)}")]
-    if described.arena is not None and described.heap is not None:
-        rows.append(("arena", f"{described.arena.index}{' main' if described.arena.main else ''}"))
+    if described.heap is not None:
+        rows.append(("arena", str(described.heap.arena) if described.heap.arena else "0 main"))
         rows.append(("heap", f"{described.heap.address:#x} to {described.heap.end:#x}"))
     if described.bin or described.tid is not None:
-        rows.append(
-            (
-                "list",
-                " of thread ".join(str(each) for each in (described.bin or "cache", described.tid) if each is not None),
-            )
-        )
+        whose = f" of thread {described.tid}" if described.tid is not None else ""
+        rows.append(("list", f"{described.bin or 'cache'}{whose}"))
     if described.own:
         rows.append(("holds", described.own))
     if described.kind:
@@ -509,7 +496,7 @@ def _pointer_lines(style: Style, pointed: PointedBlock) -> Iterator[str]:
         yield style.dim(f"  and {len(refs) - FEW_POINTERS:,} more: {style.typed(f'refs {goal.span.start:#x}')}")
 
 
-def _next_of(context: Context, answer: Union[Described, Statement]) -> Iterator[str]:
+def _next_of(context: Context, answer: Found) -> Iterator[str]:
     commands = [*_next(context, answer)] if isinstance(answer, Described) and answer.members is not None else []
     if commands:
         yield ""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from heapq import heappush, heapreplace
 from itertools import chain
-from typing import Annotated, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
+from json import dumps
+from typing import Annotated, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ..analysis import chunk_sums
-from ..analysis.chunk_sums import WITH_TOP
+from ..analysis.chunk_sums import WITH_TOP, ChunkSums, ExactSize, SizeClass
 from ..base.argv import Matches, shell_pattern
 from ..base.errors import UsageError
 from ..base.heap_model import ArenaHeader, ChunkRun, Piece, Statement, Tally
@@ -19,8 +21,8 @@ from ..glibc.malloc_chunk import SIZE_BITS
 from ..glibc.sweep import Block, blocks
 from ..present.json_documents.record import Address, ChunkTally, Document, Record, Size, Spool
 from ..present.json_documents.shared_records import Index
-from ..present.screens.chunk_lines import FEW, SizeTable, chunk_row, heading, summary_lines, table_of, typed_row
 from ..present.screens.type_lines import is_called, name_in_documents, name_of
+from ..present.shared_text.lines_and_tables import WIDEST_NAME, Style, count, cut, in_use, number, shortened_name, table
 from ..session.problems import listed_not_met, parts_differ, problems_of, top_differs
 from ..session.session import Session
 from .framework.command import ARENA, LIMIT, Answer, Context, always, argument, command, of_heap, parse_size
@@ -184,7 +186,7 @@ class Filter(NamedTuple):
     def wants_state(self, state: str) -> bool:
         return not (self.free if state == "used" else self.used)
 
-    def how_many(self, sums: chunk_sums.ChunkSums, top_bytes: int) -> int:
+    def how_many(self, sums: ChunkSums, top_bytes: int) -> int:
         """How many of the counted chunks the filter selects."""
         kept = chunk_sums.within(sums, self.least, self.most)
         tops = int(top_bytes > 0 and self.wants(top_bytes, "top"))
@@ -194,19 +196,28 @@ class Filter(NamedTuple):
 class SizesInHeaps:
     """The result of sweeping the heaps."""
 
-    def __init__(self, session: Session, options: Namespace) -> None:
+    def __init__(self, session: Session, options: Namespace, only: Optional[str]) -> None:
+        """`only`: "used" or "free" if only these were asked for."""
         self.limit = 0 if options.summary or options.exact else options.limit if options.limit > 0 else None
         """How many rows there are at most; None: all."""
-        self.sums: dict[int, chunk_sums.ChunkSums] = {}
+        self.sums: dict[int, ChunkSums] = {}
         self.rows = Spool()
         self.wanted = 0
         self.problems: list[Statement] = []
-        self.chosen: Optional[chunk_sums.ChunkSums] = None
+        self.chosen: Optional[ChunkSums] = None
         """With --type or --where: sums of blocks whose type matches, and that have such objects."""
         self.matching: Optional[MatchingObjects] = None
         """With --where."""
         self.doubtful = session.started and not (session.caches_known and session.fast_known)
         """Some thread caches or fastbins could not be read: a chunk that looks used may be in one."""
+        self.told = () if self.doubtful else (only,) if only is not None else ("used", "free")
+        """Which of used and free chunks are told by size."""
+
+    @property
+    def tops(self) -> Tally:
+        """At arenas' ends."""
+        tops = [each.gaps["top"] for each in self.sums.values() if each.gaps["top"]]
+        return Tally(len(tops), sum(tops))
 
 
 @command(
@@ -263,7 +274,7 @@ def chunks_command(context: Context) -> Answer:
     )
     if asked is not None and wanted.type is None:
         wanted = wanted._replace(type=shell_pattern("*"))
-    sweep = SizesInHeaps(session, options)
+    sweep = SizesInHeaps(session, options, wanted.only)
     if session.started:
         sweep.matching = matching_objects(session, asked) if asked is not None else None
         (_sweep_types if wanted.type else _sweep)(context, wanted, sweep)
@@ -276,24 +287,17 @@ def chunks_command(context: Context) -> Answer:
     found = ChunksDocument.of(
         None,
         summary=_summary(session, sweep, sums),
-        sizes=[_size_row(each, wanted, sweep.doubtful) for each in classes],
+        sizes=[_size_row(each, sweep) for each in classes],
         chunks=sweep.rows if options.json else [],
         left_out=left_out,
-        exact_sizes=[_exact_size(each, wanted, sweep.doubtful) for each in exact[:shown]],
+        exact_sizes=[_exact_size(each, sweep) for each in exact[:shown]],
         exact_sizes_left_out=len(exact[shown:]) if shown else 0,
         **where_key(sweep.matching),
     )
     lines: Iterable[str] = ()
     if sweep.rows.count:
-        lines = heading(context.style, options.sort, options.limit, left_out, types=wanted.type is not None)
-    summary = summary_lines(
-        context.style,
-        sweep.sums,
-        SizeTable(classes, exact, options.limit if options.exact else FEW, alone=options.exact),
-        only=wanted.only,
-        doubtful=sweep.doubtful,
-        states=options.summary or options.exact,
-    )
+        lines = _heading(context, left_out, types=wanted.type is not None)
+    summary = _summary_lines(context, sweep, sums, classes, exact)
     where = [context.style.bold(where_line(sweep.matching)), ""] if sweep.matching is not None else []
     text = [*of_heap(session, chain(where, summary)), *lines]
     rows: Optional[Iterable[str]] = None if options.json else sweep.rows
@@ -347,12 +351,12 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     names = {
         index: called(kind) for index, kind in enumerate(live.kinds) if index >= first and is_called(kind, wanted.type)
     }
-    sweep.chosen = chunk_sums.ChunkSums()
+    sweep.chosen = ChunkSums()
     rows: list[tuple[int, int, int, str]] = []
     try:
         with session.meter("sweeping", sum(heap.bytes for _, heap in live.heaps)) as meter:
             for header, heap in live.heaps:
-                sums = sweep.sums.setdefault(header.index, chunk_sums.ChunkSums())
+                sums = sweep.sums.setdefault(header.index, ChunkSums())
                 for chunk, size, state, kind in live.sweep(header, heap, meter):
                     if state not in sums.sizes:
                         sums.gaps[state] += size
@@ -371,7 +375,7 @@ def _sweep_types(context: Context, wanted: Filter, sweep: SizesInHeaps) -> None:
     if options.sort == "size":
         rows.sort(key=lambda row: (-row[1], row[0]))
     for chunk, size, arena, name in rows[:limit]:
-        sweep.rows.add(typed_row(context.style, options.json, arena)(chunk, size, name))
+        sweep.rows.add(chunk_row(context.style, options.json, arena, types=True)(chunk, size, "used", name))
 
 
 def _close(
@@ -403,19 +407,18 @@ def _list(
                 return
 
 
-def _summary(session: Session, sweep: SizesInHeaps, sums: chunk_sums.ChunkSums) -> Summary:
+def _summary(session: Session, sweep: SizesInHeaps, sums: ChunkSums) -> Summary:
     """The sums by state; None for states that an unread list may hide."""
 
     def tally(state: str) -> ChunkTally:
         return ChunkTally.of(None if sweep.doubtful and state != "free" else sums.tally(state))
 
-    tops = sum(1 for each in sweep.sums.values() if each.gaps["top"])
     return Summary(
         used=tally("used"),
         tcache=tally("tcache"),
         fast=tally("fast"),
         free=tally("free"),
-        top=ChunkTally.of(Tally(tops, sums.gaps["top"])),
+        top=ChunkTally.of(sweep.tops),
         bookkeeping_bytes=sums.bookkeeping,
         foreign_bytes=sums.gaps["foreign"],
         damaged_bytes=sums.gaps["damage"],
@@ -423,9 +426,9 @@ def _summary(session: Session, sweep: SizesInHeaps, sums: chunk_sums.ChunkSums) 
     )
 
 
-def _size_row(row: chunk_sums.SizeClass, wanted: Filter, doubtful: bool) -> SizeRow:
-    used = None if wanted.free or doubtful else row.used
-    free = None if wanted.used or doubtful else row.free
+def _size_row(row: SizeClass, sweep: SizesInHeaps) -> SizeRow:
+    used = row.used if "used" in sweep.told else None
+    free = row.free if "free" in sweep.told else None
     return SizeRow(
         min_bytes=row.least,
         max_bytes=row.most,
@@ -436,9 +439,159 @@ def _size_row(row: chunk_sums.SizeClass, wanted: Filter, doubtful: bool) -> Size
     )
 
 
-def _exact_size(row: chunk_sums.ExactSize, wanted: Filter, doubtful: bool) -> ExactSizeRecord:
+def _exact_size(row: ExactSize, sweep: SizesInHeaps) -> ExactSizeRecord:
     return ExactSizeRecord(
         bytes=row.bytes,
-        used_chunks=None if wanted.free or doubtful else row.used,
-        free_chunks=None if wanted.used or doubtful else row.free,
+        used_chunks=row.used.chunks if "used" in sweep.told else None,
+        free_chunks=row.free.chunks if "free" in sweep.told else None,
     )
+
+
+BAR = 24
+MEANING = {
+    "used": "in the program's hands",
+    "tcache": "kept by a thread",
+    "fast": "in a fastbin",
+    "free": "in bins",
+    "top": "at an arena's end",
+}
+FEW = 8
+"""How many exact sizes are shown below the classes."""
+HEADERS = ("chunk", "size", "state", "arena")
+SIZE_HEADERS = ("chunk size", "used", "bytes", "free", "bytes ")
+BETWEEN = "  "
+CELLS = "\t"
+"""Separates the cells of a row until --table formats it."""
+ROW = "{:<18}  {:>14}  {:<6}  {:>5}"
+NARROW = "{:<14} {:>10} {:<6} {:>5}"
+"""For a narrow terminal."""
+NAMED = "{:<14} {:>10}"
+"""For a terminal too narrow for a type beside all other columns."""
+LEAST = 20
+"""How much of a type's name must fit."""
+
+
+def _row(style: Style, types: bool = False) -> str:
+    """The widest row format that fits, with room for a type's name."""
+    room = (style.width or sys.maxsize) - (LEAST + len(BETWEEN) if types else 0)
+    forms = (ROW, NARROW, NAMED) if types else (ROW, NARROW)
+    return next((each for each in forms if len(each.format("", "", "", "")) <= room), forms[-1])
+
+
+def chunk_row(style: Style, as_json: bool, arena: int, types: bool = False) -> Callable[..., str]:
+    """Writes the row of a chunk, by its address, size and state; with `types` it ends with a type's name."""
+    row = _row(style, types)
+    room = style.width - len(row.format("", "", "", "")) - len(BETWEEN) if style.width else WIDEST_NAME
+
+    def as_object(chunk: int, size: int, state: Optional[str], name: str = "") -> str:
+        what, kind = f'"{state}"' if state else "null", f', "type": {dumps(name)}' if types else ""
+        return f'{{"address": "{chunk:#x}", "bytes": {size}, "state": {what}, "arena": {arena}{kind}}}'
+
+    def cells(chunk: int, size: int, state: Optional[str], name: str = "") -> str:
+        plain = CELLS.join((f"{chunk:#x}", style.size(size), state or "?", str(arena)))
+        return f"{plain}{CELLS}{name}" if types else plain
+
+    def line(chunk: int, size: int, state: Optional[str], name: str = "") -> str:
+        plain = row.format(f"{chunk:#x}", style.size(size), state or "?", arena)
+        return f"{plain}{BETWEEN}{shortened_name(name, room)}" if types else plain
+
+    return as_object if as_json else cells if style.form else line
+
+
+def _heading(context: Context, left_out: Optional[int], *, types: bool) -> Iterator[str]:
+    style, sort, limit = context.style, context.options.sort, context.options.limit
+    yield ""
+    if left_out:
+        first = f"the {limit:,} largest" if sort == "size" else f"the first {limit:,}"
+        more = "--limit 0 shows all" if sort == "address" else "--limit shows more"
+        yield style.dim(f"{first}; {count(left_out, 'more chunk')} left out; {more}")
+        yield ""
+    if style.form:
+        return
+    row = _row(style, types)
+    rule = row.format("-" * 18, "-" * 14, "-" * 6, "-" * 5) if row is ROW else "-" * len(row.format("", "", "", ""))
+    yield row.format(*HEADERS) + (f"{BETWEEN}type" if types else "")
+    yield rule + (f"{BETWEEN}----" if types else "")
+
+
+def table_of(rows: Iterable[str], style: Style, *, types: bool) -> Iterator[str]:
+    """Rows of chunk_row as a table, for --table, which must measure all before it prints any."""
+    headers, names = (*HEADERS, "type") if types else HEADERS, (len(HEADERS),) if types else ()
+    return table(style, headers, [row.split(CELLS) for row in rows], left=(0, 2, 4), names=names)
+
+
+def _summary_lines(
+    context: Context, sweep: SizesInHeaps, sums: ChunkSums, classes: Sequence[SizeClass], exact: Sequence[ExactSize]
+) -> Iterator[str]:
+    style, options = context.style, context.options
+    used, free = sums.tally("used"), sums.tally("free")
+    yield style.bold(
+        f"{count(sums.chunks, 'chunk')} in {count(len(sweep.sums), 'arena')}, {style.size(sums.bytes)} in all: "
+        f"{in_use(style, None if sweep.doubtful else used.bytes, sums.bookkeeping)}, {style.size(free.bytes)} free in "
+        f"bins, {style.size(sums.gaps['top'])} free in tops"
+    )
+    if not (options.summary or options.exact):
+        return
+    yield ""
+    yield from _states(style, sweep, sums)
+    if not classes:
+        return
+    if not options.exact:
+        yield ""
+        yield from _classes(style, sweep, classes)
+    if options.exact or any(row.only is None for row in classes):
+        yield ""
+        yield from _exact(context, sweep, exact)
+
+
+def _states(style: Style, sweep: SizesInHeaps, sums: ChunkSums) -> Iterator[str]:
+    rows = []
+    for state, meaning in MEANING.items():
+        tally: Optional[Tally] = sweep.tops if state == "top" else sums.tally(state)
+        if sweep.doubtful and state not in ("free", "top"):
+            tally = None
+        chunks, held = (tally.chunks, tally.bytes) if tally else (None, None)
+        rows.append([state, number(chunks), style.size(held), meaning])
+    rows.append(["bookkeeping", "", style.size(sums.bookkeeping), "headers of heaps and arenas, fenceposts"])
+    for kind, meaning in (("foreign", "somebody else's, by sbrk"), ("damage", "could not be read as chunks")):
+        if sums.gaps[kind]:
+            rows.append([kind, "", style.size(sums.gaps[kind]), meaning])
+    footer = ["all", "", style.size(sums.bytes), ""]
+    yield from table(style, ("state", "chunks", "bytes", ""), rows, left=(0, 3), footer=footer)
+
+
+def _classes(style: Style, sweep: SizesInHeaps, classes: Sequence[SizeClass]) -> Iterator[str]:
+    largest = max(row.used.bytes + row.free.bytes for row in classes)
+    rows = []
+    for row in classes:
+        # if all chunks have one size, show that, not the class's limit
+        label = f"≤ {style.size(row.most)}" if row.only is None else f"{row.only:,} B"
+        rows.append([label, *_counts(style, sweep, row), _bar(row, largest)])
+    yield from table(style, (*SIZE_HEADERS, "█ used ░ free"), rows, left=(5,), expendable=("bytes", "bytes "))
+
+
+def _counts(style: Style, sweep: SizesInHeaps, row: Union[SizeClass, ExactSize]) -> Iterator[str]:
+    """Cells with count and bytes, of used and of free chunks."""
+    for name, tally in (("used", row.used), ("free", row.free)):
+        known = name in sweep.told
+        yield number(tally.chunks) if known else ""
+        yield style.size(tally.bytes) if known else ""
+
+
+def _exact(context: Context, sweep: SizesInHeaps, exact: Sequence[ExactSize]) -> Iterator[str]:
+    style, alone = context.style, context.options.exact
+    shown, more = cut(exact, context.options.limit if alone else FEW)
+    rows = [[f"{row.bytes:,} B", *_counts(style, sweep, row)] for row in shown]
+    if more:
+        yield f"the {count(len(shown), 'size')} that {'hold' if len(shown) > 1 else 'holds'} most, to the byte"
+    elif not alone:
+        yield "every size, to the byte"
+    yield from table(style, SIZE_HEADERS, rows, left=())
+    if more:
+        hint = "--limit 0 shows all" if alone else f"--exact shows {'it' if more == 1 else 'them'}"
+        yield style.dim(f"… {count(more, 'more size')}; {hint}")
+
+
+def _bar(row: SizeClass, largest: int) -> str:
+    used = round(BAR * row.used.bytes / largest)
+    return "█" * used + "░" * (round(BAR * (row.used.bytes + row.free.bytes) / largest) - used)

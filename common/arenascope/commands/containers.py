@@ -21,6 +21,7 @@ from ..present.shared_text.lines_and_tables import (
     cut,
     known,
     next_lines,
+    say,
     share,
     word,
 )
@@ -131,8 +132,7 @@ def containers_command(context: Context) -> Answer:
     look, chosen, notes, problems = rows_by_path(
         context, find, lambda row: row.held_bytes, lambda rows, search: not rows and asked is None
     )
-    limit = context.options.limit
-    shown, left_out = cut(chosen, limit)
+    shown, left_out = cut(chosen, context.options.limit)
     found = ContainersDocument.of(
         None,
         containers=[row_record(each, asked is not None) for each in shown],
@@ -140,7 +140,7 @@ def containers_command(context: Context) -> Answer:
         notes=[statement_record(each, note_text(each)) for each in notes],
         **where_key(matching),
     )
-    text = lines(context.style, chosen, live_bytes(look.search), limit=limit, notes=notes, where=matching)
+    text = lines(context, chosen, live_bytes(look.search), notes, matching)
     return Answer(found, of_heap(look.session, text), problems)
 
 
@@ -226,15 +226,14 @@ ASKING = {
 
 
 def lines(
-    style: Style,
+    context: Context,
     rows: Sequence[ContainerRow],
     in_use: int,
-    *,
-    limit: Optional[int],
     notes: Sequence[Statement],
-    where: Optional[MatchingObjects] = None,
+    where: Optional[MatchingObjects],
 ) -> Iterator[str]:
     """`in_use`: bytes of all blocks and objects; `where`: the objects that the rows have matches of."""
+    style, limit = context.style, context.options.limit
     if where is not None:
         yield style.bold(where_line(where))
         yield ""
@@ -306,8 +305,7 @@ def note_text(said: Statement) -> str:
             "GDB or LLDB may know more, by heap containers"
         )
     if said.id == "mostly-free":
-        size = Style().size
-        free, live = (size(int(said.figures[name] or 0)) for name in ("free_bytes", "live_bytes"))
+        free, live = (say(int(said.figures[name] or 0)) for name in ("free_bytes", "live_bytes"))
         return f"most of the heap is free memory: {free} between live blocks, which have {live}"
     if said.id == NOT_READ:
         return without_types_text(said)

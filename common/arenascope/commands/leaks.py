@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Iterator, Optional, Sequence
 
 from ..analysis.compare_snapshots import NAMELESS
+from ..analysis.held_sums import LeakRow
 from ..base.class_names import type_words
 from ..base.heap_model import LOST_REASONS, STALE
 from ..blocks.graph.blocks import LiveBlocks
-from ..blocks.graph.leak_rows import LeakRow, rows_of, with_guesses
+from ..blocks.graph.leak_rows import rows_of, with_guesses
 from ..blocks.graph.pointer_facts import StaleRow, stale_rows
 from ..blocks.graph.pointers_to import ALIKE
 from ..blocks.graph.unreached import Leaks, find_leaks
@@ -155,9 +156,7 @@ def leaks_command(context: Context) -> Answer:
     )
     doubts = leaks.doubts if leaks.definite else ()
     problems = [*look.problems, *doubts, *(each for each in problems_of(look.session) if each not in doubts)]
-    asked = context.options
-    rows = [*lost, *unused, *(possible if asked.possible else ())]
-    text = lines(context.style, blocks, leaks, rows, stale=stale, limit=asked.limit, with_possible=asked.possible)
+    text = lines(context, blocks, leaks, [*lost, *unused, *(possible if context.options.possible else ())], stale)
     return Answer(found, of_heap(look.session, text), problems, status=LOST if lost and not leaks.unwatched else 0)
 
 
@@ -170,16 +169,10 @@ def some(blocks: LiveBlocks, numbers: Sequence[int]) -> BlockSum:
 
 
 def lines(
-    style: Style,
-    blocks: LiveBlocks,
-    leaks: Leaks,
-    rows: Sequence[LeakRow],
-    *,
-    stale: Sequence[StaleRow] = (),
-    limit: int,
-    with_possible: bool,
+    context: Context, blocks: LiveBlocks, leaks: Leaks, rows: Sequence[LeakRow], stale: Sequence[StaleRow]
 ) -> Iterator[str]:
     """`stale`: stale words that are the only way to some blocks."""
+    style, limit = context.style, context.options.limit
     lost, perhaps = leaks.definite.blocks(), leaks.possible.blocks()
 
     def size(numbers: Sequence[int]) -> str:
@@ -235,7 +228,7 @@ def lines(
         yield from (_cycle(style, each) for each in shown if each.reason == "cycle")
         yield ""
     typed = [style.typed(f"chunk {rows[0].samples[0]:#x}")] if rows else []
-    typed += [style.typed("leaks --possible")] if perhaps and not with_possible else []
+    typed += [style.typed("leaks --possible")] if perhaps and not context.options.possible else []
     yield from next_lines(style, *typed, style.typed("types"))
 
 

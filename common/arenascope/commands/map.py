@@ -19,7 +19,7 @@ from ..blocks.heap_strips import HeapStrips, draw, lay_types, page_cells, page_r
 from ..blocks.type_figures import types_of
 from ..present.json_documents.record import Address, Document, Record, Size
 from ..present.json_documents.shared_records import BlocksOfType, Index, Written
-from ..present.pages.fill_page import page
+from ..present.pages.fill_page import filled, packed, title_of
 from ..present.screens.type_lines import name_of
 from ..present.shared_text.lines_and_tables import (
     AT_LEAST,
@@ -177,9 +177,9 @@ def strip_width(style: Style) -> int:
     return max(16, style.width - FIGURES if style.width >= ONE_LINE else style.width - 2)
 
 
-def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bool) -> list[str]:
+def sentences(style: Style, session: Session, strips: Sequence[Strip]) -> list[str]:
     """What the heaps hold, and what could be returned."""
-    if not started:
+    if not session.started:
         return [NO_HEAP]
     size = sum(strip.heap.bytes for strip in strips)
     sums = {layer: total(strip.total(layer) for strip in strips) for layer in LAYERS}
@@ -194,23 +194,16 @@ def sentences(style: Style, strips: Sequence[Strip], *, started: bool, whole: bo
     tops = f", trim --tops {style.size(sums['tops'])} more" if sums["tops"] != 0 else ""
     arenas = len({strip.heap.arena for strip in strips})
     heaps = f"{count(len(strips), 'heap')} of {style.size(size)} in {count(arenas, 'arena')}"
-    said = [f"{'' if whole else AT_LEAST}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
+    said = [f"{AT_LEAST if session.findings else ''}{heaps}: {used}{cached}{memory}", f"{back}{tops}"]
     splits = sum(strip.total(SPLITS) or 0 for strip in strips)
     if splits:
         said.append(f"blocks in use cut free memory up in {count(splits, 'place')}")
     return said
 
 
-def lines(
-    style: Style,
-    strips: Sequence[Strip],
-    said: Sequence[str],
-    written: Optional[Written],
-    *,
-    sort: str,
-    limit: int,
-) -> Iterator[str]:
+def lines(context: Context, strips: Sequence[Strip], said: Sequence[str], written: Optional[Written]) -> Iterator[str]:
     """`said`: the result of sentences()."""
+    style, limit = context.style, context.options.limit
     yield from map(style.bold, said)
     if written is not None:
         size = written.bytes
@@ -220,7 +213,7 @@ def lines(
     if not strips:
         return
     unicode = _unicode()
-    order = sorted(strips, key=SORTS[sort])
+    order = sorted(strips, key=SORTS[context.options.sort])
     shown = order[:limit] if limit > 0 else order
     marks = [_marks(strip) for strip in shown]
     yield ""
@@ -398,12 +391,12 @@ def map_command(context: Context) -> Answer:
         if options.types and not session.stopped:
             types = lay_types(types_of(session, options.arena), picture)
     problems = [*picture.problems, *problems_of(session)]
-    said = sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
+    said = sentences(context.style, session, picture.strips)
     written = None
     if options.html:
-        rows = page_rows(session, picture, len(types or ()))
-        named = [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()]
-        data = page({**page_facts(session, said, sentences_of(problems), live=context.target), "types": named}, rows)
+        facts = page_facts(session, said, sentences_of(problems), live=context.target)
+        strips = strips_of_page(session, picture, types)
+        data = filled("heap_map", {**facts, **strips}, title_of("heap map", facts))
         # release first: a slow disk, or a FIFO's reader, must not keep the process standing still
         context.door.release()
         write_whole(options.html, data)
@@ -417,9 +410,7 @@ def map_command(context: Context) -> Answer:
         html=written,
         **({"types": [typed(BlocksOfType, row) for row in types or ()]} if options.types else {}),
     )
-    return Answer(
-        found, lines(context.style, picture.strips, said, written, sort=options.sort, limit=options.limit), problems
-    )
+    return Answer(found, lines(context, picture.strips, said, written), problems)
 
 
 def _fineness(context: Context) -> Mapping[Heap, int]:
@@ -442,6 +433,16 @@ def _record(strip: Strip, types: Optional[Sequence[TypeRow]]) -> StripRecord:
 
 def _listed(cells: Optional[Sequence[int]]) -> Optional[list[int]]:
     return None if cells is None else list(cells)
+
+
+def strips_of_page(
+    session: Session, picture: HeapStrips, types: Optional[Sequence[TypeRow]]
+) -> Mapping[str, Sequence[object]]:
+    """The strips as the script that draws them takes them, with the types that are laid over them."""
+    return {
+        "types": [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()],
+        "heaps": [packed(row) for row in page_rows(session, picture, len(types or ()))],
+    }
 
 
 def page_facts(

@@ -113,12 +113,11 @@ def mappings_command(context: Context) -> Answer:
     anonymous memory, which did not come from this malloc. What is resident of each sums to the parts of report. The
     kernel makes one mapping of neighbours: what then lies beside malloc's own is told apart.
     """
-    session, style = context.session, context.style
+    session = context.session
     rows = _rows(session)
     if rows is None:
         return Answer(MappingsDocument(mappings=None, totals=None), [UNKNOWN_HERE], problems_of(session))
     sums = part_sums(rows)
-    names = {cache.tid: cache.name for cache in session.thread_owners} if session.started else {}
     found = MappingsDocument(
         mappings=[_record(row) for row in rows],
         totals=MappingTotals(
@@ -131,7 +130,7 @@ def mappings_command(context: Context) -> Answer:
     in_memory = any(row.resident is not None for row in rows)
     by = context.options.sort if in_memory or context.options.sort == "address" else "size"
     rows.sort(key=SORTS[by])
-    return Answer(found, _lines(style, rows, sums, names, limit=context.options.limit, by=by), problems_of(session))
+    return Answer(found, _lines(context, rows, sums, by), problems_of(session))
 
 
 def _rows(session: Session) -> Optional[list[Mapped]]:
@@ -181,15 +180,10 @@ def _record(row: Mapped) -> MappingRow:
     )
 
 
-def _lines(
-    style: Style,
-    rows: Sequence[Mapped],
-    sums: Mapping[str, Optional[int]],
-    names: Mapping[int, Optional[str]],
-    limit: int,
-    by: str,
-) -> Iterator[str]:
+def _lines(context: Context, rows: Sequence[Mapped], sums: Mapping[str, Optional[int]], by: str) -> Iterator[str]:
     """`by`: the order of the rows; by address each mapping has its own row."""
+    style, session, limit = context.style, context.session, context.options.limit
+    names = {cache.tid: cache.name for cache in session.thread_owners} if session.started else {}
     space = sum(row.use.region.size for row in rows)
     resident = total(row.resident for row in rows)
     where = f"{count(len(rows), 'mapping')} of {style.size(space)} of address space"

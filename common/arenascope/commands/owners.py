@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from itertools import chain
 from typing import Annotated, Iterator, Mapping, Optional, Sequence
 
 from ..base.errors import UsageError
@@ -168,12 +168,12 @@ def owners_command(context: Context) -> Answer:
         pprof=pprof,
         **where_key(matching),
     )
-    written = [each for each in (html, pprof) if each is not None]
-    resident = _resident(look.session, search.blocks.bytes)
+    style = context.style
+    first = summary(style, shown, _resident(look.session, search.blocks.bytes))
+    head = [style.bold(where_line(matching) if matching is not None else first)]
+    head += [f"{each.file}: {style.size(each.bytes)} written" for each in (html, pprof) if each is not None]
     show = lines if shown.costs is None else lines_by_type
-    text = show(context.style, shown, options.limit, written, resident=resident)
-    if matching is not None:
-        text = chain([context.style.bold(where_line(matching))], islice(text, 1, None))
+    text = chain(head, [""], show(style, shown, options.limit))
     return Answer(document, of_heap(look.session, text), problems)
 
 

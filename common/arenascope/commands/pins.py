@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Iterator, Mapping, NamedTuple, Opti
 from ..analysis.arena_usage import total
 from ..analysis.pinning_blocks import BlocksOfKind, Gain, LastBlocks, Pin, PinSearch, Ranking, ReleaseStep, bytes_of
 from ..analysis.trim_prediction import TrimRules, until_locked
-from ..base.heap_model import ArenaHeader, Statement
+from ..base.heap_model import Statement
 from ..base.printable import first_few
 from ..base.progress_bar import metered
 from ..blocks.type_figures import in_memory, types_of
@@ -26,7 +26,7 @@ from ..present.json_documents.record import (
 )
 from ..present.json_documents.shared_records import HELD_MOST, WRITTEN, BlocksOfType, HolderOfMost, Index, OwnerRecord
 from ..present.screens.type_lines import name_of
-from ..present.shared_text.lines_and_tables import Style, count, left_out, next_lines, table
+from ..present.shared_text.lines_and_tables import Column, Style, column_table, count, left_out, next_lines, table
 from ..session.problems import problems_of
 from ..session.session import Session
 from ..session.trims import resident_bytes, thresholds_of, trim_rules
@@ -222,55 +222,49 @@ def pins_command(context: Context) -> Answer:
             problems.append(Statement("stopped", {"arenas": len(pending)}))
     held = find_held(context, looked)
     of_groups = held.kinds(types.live) if held is not None and types is not None and groups else {}
-    header = session.layout.header if session.started else 0
     pins = [
         ShownPin(
             pin,
             _resident(session, pin.gain),
-            symbol=_symbol(session, pin),
-            notes=_notes(session, pin),
-            held_by=held.block(pin.address + header) if held is not None else None,
+            _symbol(session, pin),
+            _notes(session, pin),
+            held_by=held.block(pin.address + session.layout.header) if held is not None else None,
         )
         for pin in ranking.pins
     ]
     together = [(each, _resident(session, each.gain)) for each in ranking.together]
     sums = _sums(session, ranking)
     found = PinsDocument(
-        groups=None if groups is None else [_group(group, of_groups.get(group.row.index)) for group in groups],
+        groups=None
+        if groups is None
+        else [
+            typed(PinGroup, each.row, each.held, held_by=holder and holder.owner)
+            for each in groups
+            for holder in (of_groups.get(each.row.index),)
+        ],
         pins=[_pin(session, pin, options.ranges) for pin in pins],
         left_out=ranking.count - len(pins),
         own_left_out=ranking.own_left_out,
         one_per_arena=sums,
-        together=[_tail(each, resident, options.ranges) for each, resident in together],
+        together=[
+            TailRecord.of(each, each.gain, resident_bytes=resident, **_ranges(each.gain, options.ranges))
+            for each, resident in together
+        ],
         pending=[Pending(arena=index, bytes=size) for index, size in pending.items() if size],
     )
     problems = [*problems_of(session), *problems]
-    known = groups if session.started and not session.target.image.redacted else ()
-    words = {number: each.words for number, each in of_groups.items()}
+    redacted = session.target.image.redacted
+    known = () if redacted else groups
     text = lines(
-        context.style,
-        header,
-        ranking,
-        pins,
-        sums=sums,
-        together=together,
-        pending=pending,
-        groups=known,
-        held_by=words,
-        owners=held is None and not session.target.image.redacted,
+        context, Pins(ranking, pins, sums, together, pending, known, of_groups), owners=held is None and not redacted
     )
-    return Answer(found, of_heap(session, text), problems, beside=_beside(groups or (), of_groups, pins))
-
-
-def _beside(
-    groups: Sequence[BlocksOfKind], of_groups: Mapping[int, HeldMost], pins: Sequence[ShownPin]
-) -> dict[str, object]:
-    """The blocks' holders in words, for a page."""
-    kinds = [of_groups.get(each.row.index) for each in groups]
-    return {
+    # the blocks' holders in words, for a page
+    kinds = [of_groups.get(each.row.index) for each in groups or ()]
+    beside = {
         "who_groups": [each.who if each is not None else "" for each in kinds],
         "who_pins": [each.held_by.who if each.held_by is not None else "" for each in pins],
     }
+    return Answer(found, of_heap(session, text), problems, beside=beside)
 
 
 def _search_all(
@@ -282,23 +276,12 @@ def _search_all(
     bytes_in_all = sum(part.bytes for header in headers for part in session.heaps[header.index])
     with session.meter("sweeping", bytes_in_all) as meter:
         for header in headers:
-            search = _search(session, header, rules, ranking)
+            search = PinSearch(header, rules, thresholds_of(session, header, rules), ranking)
             for heap in session.heaps[header.index]:
                 pieces = metered(session.sweep(header, heap), meter)
                 search.walk(heap, pieces, session.listed)
             search.finish()
             pending[header.index] = bytes_of(search.pending)
-
-
-def _search(session: Session, header: ArenaHeader, rules: TrimRules, ranking: Ranking) -> PinSearch:
-    return PinSearch(
-        arena=header.index,
-        main=header.main,
-        top_end=header.top + (header.top_bytes or 0),
-        rules=rules,
-        thresholds=thresholds_of(session, header, rules),
-        ranking=ranking,
-    )
 
 
 def _resident(session: Session, gain: Gain) -> Optional[int]:
@@ -337,19 +320,6 @@ def _pin(session: Session, shown: ShownPin, with_ranges: bool) -> PinRecord:
         note_records=[statement_record(each, note_text(each)) for each in shown.notes],
         **_ranges(pin.gain, with_ranges),
     )
-
-
-def _tail(together: LastBlocks, resident: Optional[int], with_ranges: bool) -> TailRecord:
-    return TailRecord.of(
-        together,
-        together.gain,
-        resident_bytes=resident,
-        **_ranges(together.gain, with_ranges),
-    )
-
-
-def _group(group: BlocksOfKind, held_by: Optional[HeldMost]) -> PinGroup:
-    return typed(PinGroup, group.row, group.held, held_by=held_by and held_by.owner)
 
 
 def _ranges(gain: Gain, wanted: bool) -> dict[str, object]:
@@ -451,21 +421,25 @@ TOGETHER = 3
 """How many arenas' last blocks are described."""
 
 
-def lines(
-    style: Style,
-    header: int,
-    ranking: Ranking,
-    pins: Sequence[ShownPin],
-    sums: PinSums,
-    together: Sequence[tuple[LastBlocks, Optional[int]]],
-    pending: dict[int, int],
-    *,
-    groups: Optional[Sequence[BlocksOfKind]],
-    held_by: Mapping[int, str],
-    owners: bool,
-) -> Iterator[str]:
-    """`header`: distance from a chunk's address to its block's. `held_by`: main holder of a type's blocks, by the
-    type's number. `owners`: --owners was not asked for but could be."""
+class Pins(NamedTuple):
+    """What was found, for the screen."""
+
+    ranking: Ranking
+    shown: Sequence[ShownPin]
+    sums: PinSums
+    together: Sequence[tuple[LastBlocks, Optional[int]]]
+    """With what of it is in memory."""
+    pending: Mapping[int, int]
+    groups: Optional[Sequence[BlocksOfKind]]
+    """None: nobody looked."""
+    held_by: Mapping[int, HeldMost]
+    """The main holder of a type's blocks, by the type's number."""
+
+
+def lines(context: Context, found: Pins, *, owners: bool) -> Iterator[str]:
+    """`owners`: --owners was not asked for but could be."""
+    style, header = context.style, context.session.layout.header
+    ranking, pins, sums, together, pending, groups, held_by = found
     if groups:
         yield from group_lines(style, groups, held_by)
         yield ""
@@ -525,27 +499,27 @@ def lines(
         yield from next_lines(style, *ask)
 
 
-def group_lines(style: Style, groups: Sequence[BlocksOfKind], held_by: Mapping[int, str]) -> Iterator[str]:
+def group_lines(style: Style, groups: Sequence[BlocksOfKind], held_by: Mapping[int, HeldMost]) -> Iterator[str]:
     """The answer in a sentence, and a row for each type."""
     first = groups[0]
     row, held = first.row, first.held
+
+    def holder(group: BlocksOfKind) -> str:
+        return held_by[group.row.index].words if group.row.index in held_by else ""
+
     what = f"freeing all {count(row.blocks, 'block')} of {name_of(row.kind)} ({style.size(row.bytes)})"
-    whose = f"; held by {held_by[row.index]}" if row.index in held_by else ""
+    whose = f"; held by {holder(first)}" if holder(first) else ""
     yield style.bold(f"{what} would give back {_both(style, held.releases, held.resident)} that no trim does{whose}")
     yield ""
-    rows = [
-        [
-            name_of(group.row.kind),
-            f"{group.row.blocks:,}",
-            style.size(group.row.bytes),
-            style.size(group.held.releases),
-            style.size(group.held.resident),
-            held_by.get(group.row.index, ""),
-        ]
-        for group in groups[:GROUPS]
-    ]
-    headers = ("type", "blocks", "bytes", "would return", "resident", "held by")
-    yield from table(style, headers, rows, left=(0, 5), names=(0, 5), optional=("held by",), expendable=("resident",))
+    columns = (
+        Column("type", lambda group: name_of(group.row.kind), name=True),
+        Column("blocks", lambda group: f"{group.row.blocks:,}"),
+        Column("bytes", lambda group: style.size(group.row.bytes)),
+        Column("would return", lambda group: style.size(group.held.releases)),
+        Column("resident", lambda group: style.size(group.held.resident)),
+        Column("held by", holder, name=True, optional=True),
+    )
+    yield from column_table(style, columns, groups[:GROUPS], expendable=("resident",))
     if len(groups) > GROUPS:
         more = count(len(groups) - GROUPS, "more type")
         yield style.dim(f"… {more}; {style.typed('types --by holds-back')} shows all")

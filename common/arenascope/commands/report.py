@@ -9,31 +9,30 @@ from array import array
 from functools import partial
 from typing import Annotated, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
-from ..analysis import held_sums, resident_parts
 from ..analysis.advice import LOOKS, Advice, find_advice
 from ..analysis.causes import WORTH, Facts, address_space, find_causes, judge
 from ..analysis.compare_snapshots import JsonObject
 from ..analysis.growth import Grown, grown_types, growth, what_they_show
-from ..analysis.pinning_blocks import LiveBlockKinds, TypeRow
-from ..analysis.resident_parts import PARTS
+from ..analysis.held_sums import FIRST, FreedNext, HeldSums, LeakRow, MainHolder, PageSharer
+from ..analysis.pinning_blocks import LiveBlockKinds
+from ..analysis.resident_parts import PARTS, ResidentPicture
 from ..analysis.trim_prediction import Trim
 from ..base import optional_libraries
 from ..base.class_names import type_words
 from ..base.errors import ArenascopeError, HoldEnded, HoldOver, HoldTooShort
-from ..base.heap_model import HOLD, LEFT_OUT, REPLACED, Allocator, Statement, hold_over
+from ..base.heap_model import HOLD, LEFT_OUT, REPLACED, Allocator, Owner, Statement, hold_over
 from ..base.whole_file import write_whole
 from ..blocks.declared.container_rows import ContainerRow
 from ..blocks.declared.once_per_image import containers_in, waste_in
 from ..blocks.declared.waste_rows import WasteRow
 from ..blocks.graph.blocks import OwnerPages
 from ..blocks.graph.edges import build
-from ..blocks.graph.leads import Owner
 from ..blocks.graph.leak_rows import rows_of, with_guesses
 from ..blocks.graph.main_holders import JOINTLY, UNREACHED, OtherHolders, find_owners
 from ..blocks.graph.pointers_to import ImageSearch
 from ..blocks.graph.returns import owned, returns
 from ..blocks.graph.unreached import POSSIBLE, UNMARKED, Leaks, Reach, doubts, find_leaks
-from ..blocks.heap_strips import HeapStrips, draw, lay_types, page_cells, page_rows
+from ..blocks.heap_strips import HeapStrips, draw, lay_types, page_cells
 from ..blocks.type_figures import types_of
 from ..engine import Lumps, chosen, describe, is_there, places_of
 from ..glibc.malloc_par import arena_limit
@@ -50,14 +49,14 @@ from ..present.json_documents.record import (
 )
 from ..present.json_documents.shared_records import ALLOCATORS, HOLDS_BACK, BlocksOfType, OtherAllocator, Written
 from ..present.json_documents.snapshot_file import read
-from ..present.pages.fill_page import filled, packed, title_of
+from ..present.pages.fill_page import filled, title_of
 from ..present.screens import report_lines
 from ..present.screens.advice_sentences import AdviceText, words
 from ..present.screens.finding_lines import FindingRecord, ReportFinding, find_all, worth_saying
 from ..present.screens.finding_lines import record as finding_record
 from ..present.screens.owner_lines import NO_SUM, HeldMost, HolderNames, LiveBlockSums, sums_of, together, whose
 from ..present.screens.report_lines import further_apart, growth_sentence
-from ..present.screens.type_lines import NOT_REACHED, name_of
+from ..present.screens.type_lines import NOT_REACHED
 from ..present.screens.verdict import cause, space_verdict, verdict
 from ..present.shared_text.lines_and_tables import NO_HEAP, Style, duration, unmarked_names
 from ..present.shared_text.missing_symbols import unnamed_variables
@@ -74,6 +73,7 @@ from .framework.command import WITH_VALUES, Answer, Context, always, argument, c
 from .framework.find_command import parse_request
 from .framework.live_copy import CopiedImage
 from .map import sentences as map_sentences
+from .map import strips_of_page
 from .snapshot import moment_before, take_moment
 from .trend import GrownType
 from .types import typed
@@ -297,7 +297,7 @@ class HtmlReport:
         """Facts shown in addition to the documents."""
         located, target, door = self._context.session.located, self._context.target, self._context.door
         style = self._context.style
-        held = concluded.facts.held if concluded.facts is not None else None
+        held = concluded.held
         return {
             "pid": target.pid,
             "kind": target.kind,
@@ -321,7 +321,7 @@ class HtmlReport:
             "turns": [each.called for each in held.in_turn] if held is not None else [],
             "shared_pages": list(report_lines.pages_line(style, held)) if held is not None else [],
             "words": [[word.names, _typed_here(word.meaning, style)] for word in glossary.words()],
-            "ways": [list(zip(said.how(style), said.commands(style))) for _, said in concluded.advice],
+            "ways": [said.ways for _, said in concluded.advice],
         }
 
     def _documents(self, report: ReportDocument) -> dict[str, object]:
@@ -343,7 +343,7 @@ def _short_names(documents: Mapping[str, Mapping[str, object]]) -> dict[str, str
 
 def _holder(concluded: report_lines.Conclusions, style: Style) -> Iterator[str]:
     """Who holds most of what is in use, if that matters."""
-    held = concluded.facts.held if concluded.facts is not None else None
+    held = concluded.held
     if held is not None and report_lines.facts_matter(concluded, held.live):
         yield from (f"Of what is in use, {line}." for line in report_lines.holds_most(style, held, 1))
 
@@ -358,23 +358,26 @@ def _typed(words: str, style: Style) -> str:
 
 
 def _section_of(context: Context, words: str) -> ReportSection:
-    return _section(context, lambda: parse_request(words).answered(context))
+    def ask() -> ReportSection:
+        answer = parse_request(words).answered(context)
+        return ReportSection({**answer.document.own(), **answer.beside}, answer.problems)
+
+    return _section(context, ask)
 
 
-def _section(context: Context, ask: Callable[[], Answer]) -> ReportSection:
+def _section(context: Context, ask: Callable[[], ReportSection]) -> ReportSection:
     if context.session.stopped:
         return CUT_SHORT
     try:
-        answer = ask()
+        return ask()
     except ArenascopeError as error:
         return ReportSection({"failed": str(error)})
     except KeyboardInterrupt:
         context.session.stopped = True
         return CUT_SHORT
-    return ReportSection({**answer.keys, **answer.beside}, answer.problems)
 
 
-def _map(context: Context) -> Answer:
+def _map(context: Context) -> ReportSection:
     """The strips of every heap, with the types that hold back most memory."""
     session, picture = context.session, HeapStrips()
     types = None
@@ -382,13 +385,9 @@ def _map(context: Context) -> Answer:
         draw(session, None, page_cells([heap for heaps in session.heaps.values() for heap in heaps]), picture)
         if not (session.stopped or session.target.image.redacted):
             types = lay_types(types_of(session), picture)
-    said = map_sentences(context.style, picture.strips, started=session.started, whole=not session.findings)
-    keys: dict[str, object] = {
-        "sentence": "; ".join(said),
-        "heaps": [packed(row) for row in page_rows(session, picture, len(types or ()))],
-        "types": [{"name": name_of(row.kind), "module": row.kind.module} for row in types or ()],
-    }
-    return Answer(keys, (), [*picture.problems, *problems_of(session)])
+    said = map_sentences(context.style, session, picture.strips)
+    keys = {"sentence": "; ".join(said), **strips_of_page(session, picture, types)}
+    return ReportSection(keys, [*picture.problems, *problems_of(session)])
 
 
 STOPPED = "stopped"
@@ -560,6 +559,8 @@ def _report(context: Context) -> Answer:
     session = _looked_at(context)
     plans = trims(session)
     context.means = find_means(session, context.target)
+    if page is not None:
+        context.style = context.style.elsewhere
     facts_of = _facts_but_for_a_picture(session, plans)
     resident = read_resident(session, plans)
     blocks = _Blocks()
@@ -597,7 +598,7 @@ def _unknown_types(context: Context, blocks: _Blocks) -> Iterator[str]:
             yield note_text(each)
 
 
-def _not_looked(context: Context, picture: resident_parts.ResidentPicture) -> Iterator[str]:
+def _not_looked(context: Context, picture: ResidentPicture) -> Iterator[str]:
     """Why blocks were not looked at unasked, and what that takes."""
     session = context.session
     if not session.started or session.stopped or session.target.image.redacted:
@@ -645,7 +646,7 @@ def _with_blocks(context: Context, facts: Facts, blocks: _Blocks) -> Facts:
     held = _held(context, looked) if looked is not None else None
     unnamed: Sequence[Statement] = ()
     if looked is not None and held is not None:
-        keepers = [(each.name, each.bytes) for each in held.keepers]
+        keepers = [(each.owner.name, each.bytes) for each in held.keepers]
         unnamed = unnamed_variables(context.target, looked.session.target, keepers)
         held = held._replace(cycles=sum(each.unused for each in blocks.waste or () if each.reason == "cycle"))
     return facts._replace(
@@ -660,19 +661,18 @@ def _conclusions(
     context: Context, facts: Facts, grown: _Growth, found: Optional[Sequence[ReportFinding]], live: int
 ) -> report_lines.Conclusions:
     """`live`: bytes of all blocks, if these were looked at."""
-    options, say = context.options, Style().size
-    judgement, causes = judge(facts), [(each, cause(each, say)) for each in find_causes(facts)]
-    advice = [(each, words(each, facts, say)) for each in find_advice(facts)]
+    judgement, causes = judge(facts), [(each, cause(each)) for each in find_causes(facts)]
+    advice = [(each, words(each, facts, context.style)) for each in find_advice(facts)]
     beside = [*report_lines.notes(facts.picture, in_a_call=_in_a_call(context, facts.picture))]
-    beside += further_apart(options.again, grown.sentence)
+    beside += further_apart(context.options.again, grown.sentence)
     if not context.session.started:
-        beside += map(report_lines.NO_BLOCKS.format, requested_parts(options))
+        beside += map(report_lines.NO_BLOCKS.format, requested_parts(context.options))
     told = worth_saying(found or (), live)
     if told:
         # what is known to be too much need not be seen to grow
         advice.sort(key=lambda each: each[0].id in LOOKS)
     has_waste = any(each.waste is not None for each in told)
-    said = verdict(judgement, say, compared=facts.growth is not None, has_waste=has_waste)
+    said = verdict(judgement, compared=facts.growth is not None, has_waste=has_waste)
     return report_lines.Conclusions(
         judgement,
         said,
@@ -717,12 +717,9 @@ def _looked(context: Context) -> Optional[CopiedImage]:
     return live_copy.unasked_search(context)
 
 
-def _held(context: Context, looked: CopiedImage) -> Optional[held_sums.HeldSums]:
-    def words(owners: Sequence[Owner]) -> str:
-        return together(looked.search, OtherHolders(owners, whole=True))
-
+def _held(context: Context, looked: CopiedImage) -> Optional[HeldSums]:
     try:
-        return summed(looked.search, looked.lost, words, asked=bool(context.options.owners or context.options.html))
+        return summed(looked.search, looked.lost, asked=bool(context.options.owners or context.options.html))
     except KeyboardInterrupt:
         context.session.stopped = True
         return None
@@ -743,11 +740,11 @@ def _without_mappings(context: Context, plans: Sequence[Trim], grown: _Growth) -
             Statement("no-heap", text=NO_HEAP), NO_HEAP, notes=lacking, growth=grown.sentence
         )
     space = address_space(plans, session.usages)
-    said = space_verdict(space, Style().size)
+    said = space_verdict(space)
     return report_lines.Conclusions(space, said, notes=[report_lines.NO_RESIDENCY, *lacking], growth=grown.sentence)
 
 
-def _in_a_call(context: Context, picture: resident_parts.ResidentPicture) -> bool:
+def _in_a_call(context: Context, picture: ResidentPicture) -> bool:
     """Whether something could not be read because a thread was inside malloc."""
     session = context.session
     live = context.target.kind == "live" and session.started
@@ -765,7 +762,7 @@ def _growth(context: Context, before: Optional[JsonObject]) -> _Growth:
 
 def _answer(
     context: Context,
-    picture: Optional[resident_parts.ResidentPicture],
+    picture: Optional[ResidentPicture],
     concluded: report_lines.Conclusions,
     page: Optional[HtmlReport],
     looked: Optional[CopiedImage],
@@ -775,8 +772,6 @@ def _answer(
         lacking = stopped_before(context.options)
     problems = [*([lacking] if lacking is not None else []), *problems_of(context.session)]
     context.session.stopped |= lacking is not None and lacking.id == STOPPED
-    if page is not None:
-        context.style = context.style.elsewhere
     found = _found(context, picture, concluded)
     if page is not None:
         return page.answer(found, concluded, problems, looked, without_copy=lacking)
@@ -794,9 +789,7 @@ THRESHOLDS = ("trim_threshold", "mmap_threshold", "top_pad")
 """Members of mp_ that causes and advice depend on."""
 
 
-def _facts_but_for_a_picture(
-    session: Session, plans: Sequence[Trim]
-) -> Callable[[resident_parts.ResidentPicture], Facts]:
+def _facts_but_for_a_picture(session: Session, plans: Sequence[Trim]) -> Callable[[ResidentPicture], Facts]:
     """All facts except the picture. They are read now, as the process may be let go before the picture is made."""
     depends_on_mp(session, "arena_max", *THRESHOLDS)
     release, params = session.located.version, session.params
@@ -815,9 +808,7 @@ def _facts_but_for_a_picture(
     )
 
 
-def _found(
-    context: Context, picture: Optional[resident_parts.ResidentPicture], concluded: report_lines.Conclusions
-) -> ReportDocument:
+def _found(context: Context, picture: Optional[ResidentPicture], concluded: report_lines.Conclusions) -> ReportDocument:
     seen = concluded.facts.seen if concluded.facts else None
     grown = concluded.growth
     return ReportDocument(
@@ -825,7 +816,7 @@ def _found(
         swap_bytes=picture.swapped if picture else None,
         parts=[
             ResidentPart(part=name, bytes=picture.parts[name], label=report_lines.label_of(picture, name))
-            for name in (resident_parts.PARTS if picture else ())
+            for name in (PARTS if picture else ())
             if picture and name in picture.parts
         ],
         verdict=concluded.verdict,
@@ -839,14 +830,16 @@ def _found(
             )
             for said, (what, evidence) in concluded.causes
         ],
-        advice=[_advice(context, each, said) for each, said in concluded.advice],
+        advice=[_advice(each, said) for each, said in concluded.advice],
         other_mappings=[
             OtherMapping.of(each, address=each.region.start, allocator=each.maker or None)
             for each in (picture.others if picture else ())
         ],
         allocators=_allocators(context.session.located.allocators, picture),
-        types=None if seen is None else [_type(row, concluded.retained) for row in seen.rows[:TYPES]],
-        held=sums_of(concluded.facts.held) if concluded.facts and concluded.facts.held else None,
+        types=None
+        if seen is None
+        else [typed(TypeOfReport, row, retained_bytes=concluded.retained.get(row.index)) for row in seen.rows[:TYPES]],
+        held=concluded.held and sums_of(concluded.held),
         judgement=statement_record(concluded.judgement, concluded.verdict),
         findings=None
         if concluded.found is None
@@ -859,9 +852,7 @@ def _found(
     )
 
 
-def _allocators(
-    allocators: Sequence[Allocator], picture: Optional[resident_parts.ResidentPicture]
-) -> list[AllocatorShare]:
+def _allocators(allocators: Sequence[Allocator], picture: Optional[ResidentPicture]) -> list[AllocatorShare]:
     """Other allocators with what each has in memory: exact where its mappings are known, otherwise an upper bound."""
     made = picture.made if picture else {}
     untold = picture.elsewhere - sum(made.values()) if picture else None
@@ -871,68 +862,34 @@ def _allocators(
     ]
 
 
-def _advice(context: Context, advice: Advice, said: AdviceText) -> AdviceRecord:
-    words = report_lines.advice_line(Style(), advice, said)
+def _advice(advice: Advice, said: AdviceText) -> AdviceRecord:
+    line = report_lines.advice_line(Style(), advice, said)
     return AdviceRecord.of(
-        statement_record(Statement(advice.id, advice.figures, unmarked_names(advice.names)), words),
+        statement_record(Statement(advice.id, advice.figures, unmarked_names(advice.names)), line),
         said,
         advice,
-        how=list(said.how(context.style)),
+        how=said.how,
         cost=said.cost or None,
         not_when=said.not_when or None,
     )
 
 
-def _type(row: TypeRow, retained: Mapping[int, int]) -> TypeOfReport:
-    return typed(TypeOfReport, row, retained_bytes=retained.get(row.index))
-
-
 class PageSharing(NamedTuple):
-    """Another group that shares pages."""
+    """A group that shares pages with others."""
 
-    other: int
+    place: int
     more: int
-    """Bytes that leave memory only if this group is freed as well."""
+    """Bytes that leave memory only if it is freed as well as the others."""
     returns: int
     """Bytes that leave memory in all."""
 
 
-class SharedPages(NamedTuple):
-    """Resident memory of groups of blocks. The last group has all blocks that are in no other."""
-
-    kept: Sequence[OwnerPages]
-    """By the set of groups that have something on a page (a bit for each group)."""
-    returning: Mapping[int, int]
-    """Bytes that leave memory only once all of a set of groups are freed, by the set. Sets without any are left out."""
-
-    def of(self, group: int) -> OwnerPages:
-        """What the group has in memory, and what would leave if it alone were freed."""
-        return self.kept[1 << group]
-
-    def together(self, groups: int) -> int:
-        """Bytes that leave memory if all groups of a set are freed (a bit for each)."""
-        return sum(size for who, size in self.returning.items() if who & groups == who)
-
-    def beside(self, group: int, among: int) -> Iterator[PageSharing]:
-        """Adds groups of `among` (a bit for each) to this one, always the one that brings most with those added
-        before."""
-        groups, rest = 1 << group, among & ~(1 << group)
-        while rest:
-            found = [self._with(groups, other) for other in range(rest.bit_length()) if rest >> other & 1]
-            most = max(found, key=lambda each: each.more)
-            yield most
-            groups, rest = groups | 1 << most.other, rest & ~(1 << most.other)
-
-    def _with(self, groups: int, other: int) -> PageSharing:
-        returns = self.together(groups | 1 << other)
-        return PageSharing(other, returns - self.together(groups) - self.together(1 << other), returns)
-
-
-def shared_pages(
+def pages_of_sets(
     search: ImageSearch, alone: Sequence[int], jointly: int, nobody: Optional[int]
-) -> Optional[SharedPages]:
-    """The groups are: what each of some holdings has alone, by their numbers; what each of the first joint owners
-    holds; what nobody holds. None if it is not known what is in memory."""
+) -> Optional[Sequence[OwnerPages]]:
+    """What groups of blocks have in memory, by the set of groups that have something on a page (a bit for each). The
+    groups are: what each of some holdings has alone, by their numbers; what each of the first joint owners holds; what
+    nobody holds. None if it is not known what is in memory."""
     owners = find_owners(search)
     count = len(alone) + jointly + 1
     rest = array("i", [1 << count])
@@ -946,10 +903,70 @@ def shared_pages(
         of_several[JOINTLY + at] = 1 << len(alone) + at
     whose = chosen(owners.whose, owners.sharing, of_one, of_several)
     # all that is set stays so beside nobody's
-    kept = returns(search, whose, 2 << count, "sets")
-    if kept is None:
-        return None
-    return SharedPages(kept, {who: each.returns for who, each in enumerate(kept) if who and each.returns})
+    return returns(search, whose, 2 << count, "sets")
+
+
+class PagesFreed:
+    """What leaves memory if groups of blocks are freed: each alone, and one after the other."""
+
+    def __init__(self, kept: Sequence[OwnerPages], groups: Sequence[MainHolder]) -> None:
+        """`kept`: see pages_of_sets; the last group is what nobody holds."""
+        self._kept, self._groups = kept, groups
+        self._returning = {who: each.returns for who, each in enumerate(kept) if who and each.returns}
+        """Bytes that leave memory only once all of a set of groups are freed, by the set."""
+        # of some that hold together it is not known which blocks are theirs alone
+        self._held = [place for place in range(len(groups) - 1) if self._of(place).resident]
+        self._every = sum(1 << place for place in self._held)
+        self.returns = self._together(self._every)
+
+    def _of(self, place: int) -> OwnerPages:
+        """What the group has in memory, and what would leave if it alone were freed."""
+        return self._kept[1 << place]
+
+    def _together(self, places: int) -> int:
+        """Bytes that leave memory if all groups of a set are freed (a bit for each)."""
+        return sum(size for who, size in self._returning.items() if who & places == who)
+
+    def _beside(self, place: int) -> Iterator[PageSharing]:
+        """Adds groups to this one, always the one that brings most with those added before."""
+        groups, rest = 1 << place, self._every & ~(1 << place)
+        while rest:
+            found = [self._with(groups, other) for other in range(rest.bit_length()) if rest >> other & 1]
+            most = max(found, key=lambda each: each.more)
+            yield most
+            groups, rest = groups | 1 << most.place, rest & ~(1 << most.place)
+
+    def _with(self, groups: int, other: int) -> PageSharing:
+        returned = self._together(groups | 1 << other)
+        return PageSharing(other, returned - self._together(groups) - self._together(1 << other), returned)
+
+    def owners(self) -> Iterator[MainHolder]:
+        """The owners, each with what freeing it alone returns, and the owner that it shares most pages with."""
+        for place, each in enumerate(self._groups[:-1]):
+            kept, most = self._of(place), next(self._beside(place), None)
+            if not kept.resident and len(each.owners) > 1:
+                yield each
+                continue
+            beside = PageSharer(self._groups[most.place].called, most.more, most.returns) if most is not None else None
+            yield each._replace(returns=kept.returns, resident=kept.resident, beside=beside)
+
+    def in_turn(self) -> Iterator[FreedNext]:
+        """Groups in the order in which to free them: always the one that brings most next; what nobody holds comes
+        last."""
+        if not self._held:
+            return
+        first = max(self._held, key=lambda place: self._of(place).returns)
+        yield self._turn(first, self._of(first).returns)
+        for each in self._beside(first):
+            yield self._turn(each.place, each.returns)
+        nobody = len(self._groups) - 1
+        if self._of(nobody).resident:
+            yield self._turn(nobody, self._together(self._every | 1 << nobody))
+
+    def _turn(self, place: int, so_far: int) -> FreedNext:
+        group, alone = self._groups[place], self._of(place).returns
+        holds_up = self.returns - self._together(self._every & ~(1 << place))
+        return FreedNext(group.owners, group.alone, group.called, alone=alone, returns=so_far, holds_up=holds_up)
 
 
 NOBODYS = "what nobody holds"
@@ -957,9 +974,9 @@ ASKED = 6
 """For how many owners the report works out whose pages they share. An owner that holds little can be in the way."""
 
 
-def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], str], asked: bool) -> held_sums.HeldSums:
-    """`lost`: bytes of a process that could not be copied; `words` names owners; `asked`: the owners are asked for
-    themselves, not only with something else."""
+def summed(search: ImageSearch, lost: int, asked: bool) -> HeldSums:
+    """`lost`: bytes of a process that could not be copied; `asked`: the owners are asked for themselves, not only with
+    something else."""
     blocks = search.blocks
     marks = Reach(search, build(search)).marks
     unreached: Sequence[int] = places_of(UNMARKED, marks)
@@ -971,48 +988,43 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
     nowhere, possible = blocks.bytes_of(unreached), blocks.bytes_of(inside)
     doubted = bool(leaks.doubts if leaks is not None else doubts(search.session, search.roots, blocks, lost))
     known = leaks is not None and not doubted
+    lost_blocks = len(unreached) if known else 0
+    lost_rows = _lost_rows(search, leaks.definite, "definite") if leaks is not None and lost_blocks else ()
+    unused = leaks.unused if leaks is not None and not doubted else None
+    perhaps_rows = _lost_rows(search, unused, "possible") if unused is not None else ()
+
+    def called(owners: Sequence[Owner]) -> str:
+        return together(search, OtherHolders(owners, whole=True))
+
     owners = find_owners(search)
     holders = [each for each in owners.holdings if each.owner.kind != UNREACHED]
     named = holders[:ASKED]
-    lost_blocks = len(unreached) if known else 0
-    lost_rows = _lost_rows(search, leaks.definite) if leaks is not None and lost_blocks else ()
-    unused = leaks.unused if leaks is not None and not doubted else None
-    perhaps_rows = _lost_rows(search, unused, perhaps=True) if unused is not None else ()
     keepers = [
-        held_sums.MainHolder(
-            each.owner.kind,
-            each.owner.name,
-            each.owner.tid,
-            stale=each.owner.stale,
-            bytes=each.bytes,
-            alone=each.alone_bytes,
-            called=words([each.owner]),
-            alone_blocks=each.alone_blocks,
-        )
+        MainHolder([each.owner], each.bytes, each.alone_bytes, called([each.owner]), each.alone_blocks)
         for each in named
     ]
-    jointly = [held_sums.JointHolders(each.owners, each.bytes, words(each.owners)) for each in owners.jointly]
-    steps: Optional[_Steps] = None
-    if asked and max([each.alone for each in keepers] + [each.bytes for each in jointly], default=0) >= WORTH:
+    jointly = [MainHolder(each.owners, each.bytes, each.bytes, called(each.owners)) for each in owners.jointly]
+    freed: Optional[PagesFreed] = None
+    if asked and max((each.alone for each in (*keepers, *jointly)), default=0) >= WORTH:
         nobody = next((each.number for each in owners.holdings if each.owner.kind == UNREACHED and lost_blocks), None)
-        pages = shared_pages(search, [each.number for each in named], len(jointly), nobody)
-        if pages is not None:
-            steps = _Steps(pages, keepers, jointly, nowhere)
-            keepers, jointly = steps.owners()
-    held = blocks.bytes - nowhere - possible
-    return held_sums.HeldSums(
+        kept = pages_of_sets(search, [each.number for each in named], len(jointly), nobody)
+        if kept is not None:
+            freed = PagesFreed(kept, [*keepers, *jointly, MainHolder((), nowhere, nowhere, NOBODYS)])
+            told = [*freed.owners()]
+            keepers, jointly = told[: len(named)], told[len(named) :]
+    return HeldSums(
         live=blocks.bytes,
-        reached=held,
+        reached=blocks.bytes - nowhere - possible,
         possible=possible,
         lost=nowhere if known else 0,
         unknown=0 if known else nowhere,
         lost_blocks=lost_blocks,
         doubted=doubted,
         keepers=keepers,
-        others=sum(each.bytes for each in holders[held_sums.FIRST :]),
+        others=sum(each.bytes for each in holders[FIRST:]),
         jointly=jointly,
-        in_turn=list(steps.in_turn()) if steps is not None else (),
-        held_returns=steps.returns if steps is not None else 0,
+        in_turn=[*freed.in_turn()] if freed is not None else (),
+        held_returns=freed.returns if freed is not None else 0,
         lost_rows=lost_rows,
         perhaps_rows=perhaps_rows,
         perhaps=blocks.bytes_of(unused.blocks()) if unused is not None else 0,
@@ -1020,98 +1032,8 @@ def summed(search: ImageSearch, lost: int, words: Callable[[Sequence[Owner]], st
     )
 
 
-class _Member(NamedTuple):
-    """A group of blocks that shares pages with others."""
-
-    place: int
-    called: str
-    owners: Sequence[held_sums.Holder]
-    bytes: int
-
-
-class _Steps:
-    """What leaves memory if groups of blocks are freed: each alone, and one after the other."""
-
-    def __init__(
-        self,
-        pages: SharedPages,
-        keepers: Sequence[held_sums.MainHolder],
-        jointly: Sequence[held_sums.JointHolders],
-        lost: int,
-    ) -> None:
-        """`lost`: bytes of the last group, which nobody holds."""
-        self._pages, self._keepers, self._jointly, self._lost = pages, keepers, jointly, lost
-        self._called = [*(each.called for each in keepers), *(each.called for each in jointly)]
-        self._nobody = len(self._called)
-        held = [_Member(at, each.called, [_owner(each)], each.alone) for at, each in enumerate(keepers)]
-        held += [_Member(at, each.called, each.owners, each.bytes) for at, each in enumerate(jointly, len(keepers))]
-        # of some that hold together it is not known which blocks are theirs alone
-        self._held = [each for each in held if pages.of(each.place).resident]
-        self._every = sum(1 << each.place for each in self._held)
-        self.returns = pages.together(self._every)
-
-    def owners(self) -> tuple[list[held_sums.MainHolder], list[held_sums.JointHolders]]:
-        """The owners, each with what freeing it alone returns, and the owner that it shares most pages with."""
-        return (
-            [self._own(place, each) for place, each in enumerate(self._keepers)],
-            [self._theirs(place, each) for place, each in enumerate(self._jointly, len(self._keepers))],
-        )
-
-    def _own(self, place: int, each: held_sums.MainHolder) -> held_sums.MainHolder:
-        kept = self._pages.of(place)
-        return each._replace(returns=kept.returns, resident=kept.resident, beside=self._beside(place))
-
-    def _theirs(self, place: int, each: held_sums.JointHolders) -> held_sums.JointHolders:
-        kept = self._pages.of(place)
-        return each._replace(returns=kept.returns, beside=self._beside(place)) if kept.resident else each
-
-    def _beside(self, place: int) -> Optional[held_sums.PageSharer]:
-        most = next(self._pages.beside(place, self._every), None)
-        return held_sums.PageSharer(self._called[most.other], most.more, most.returns) if most is not None else None
-
-    def in_turn(self) -> Iterator[held_sums.FreedNext]:
-        """Groups in the order in which to free them: always the one that brings most next; what nobody holds comes
-        last."""
-        if not self._held:
-            return
-        held, pages = {each.place: each for each in self._held}, self._pages
-        first = max(held, key=lambda place: pages.of(place).returns)
-        yield self._turn(held[first], pages.of(first).returns)
-        for each in pages.beside(first, self._every):
-            yield self._turn(held[each.other], each.returns)
-        if pages.of(self._nobody).resident:
-            returns = pages.together(self._every | 1 << self._nobody)
-            yield self._turn(_Member(self._nobody, NOBODYS, (), self._lost), returns)
-
-    def _turn(self, member: _Member, so_far: int) -> held_sums.FreedNext:
-        place, called, owners, size = member
-        holds_up = self.returns - self._pages.together(self._every & ~(1 << place))
-        alone = self._pages.of(place).returns
-        return held_sums.FreedNext(owners, size, called, alone=alone, returns=so_far, holds_up=holds_up)
-
-
-def _owner(keeper: held_sums.MainHolder) -> Owner:
-    return Owner(keeper.kind, keeper.name, keeper.tid, keeper.stale)
-
-
-def _lost_rows(search: ImageSearch, lost: Lumps, perhaps: bool = False) -> Sequence[held_sums.Lost]:
-    strength = "possible" if perhaps else "definite"
-    return [
-        held_sums.Lost(
-            each.type,
-            each.blocks,
-            each.all_bytes,
-            each.indirect_blocks,
-            each.samples[0],
-            each.resident,
-            each.may_be,
-            reason=each.reason or "lost",
-            certain=each.certain,
-            cycle=each.cycle,
-            perhaps=perhaps,
-        )
-        for each in with_guesses(search, lost, rows_of(search, lost, strength))
-    ]
+def _lost_rows(search: ImageSearch, lost: Lumps, strength: str) -> Sequence[LeakRow]:
+    return with_guesses(search, lost, rows_of(search, lost, strength))
 
 
 def _returned(search: ImageSearch) -> Optional[int]:

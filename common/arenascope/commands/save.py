@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from bisect import bisect_left
 from collections import Counter
 from contextlib import ExitStack, suppress
 from functools import cached_property
@@ -139,6 +140,7 @@ class ProvableWords:
     def __init__(self, session: Session, random: bytes) -> None:
         self.session = session
         self.memory, self.word, self.regions = session.memory, session.target.pointer_size, session.regions
+        self._ends = [each.end for each in self.regions]
         self._guards = self._guards_of(random)
 
     def _guards_of(self, random: bytes) -> Container[int]:
@@ -152,16 +154,9 @@ class ProvableWords:
 
     def is_address(self, value: int) -> bool:
         """Whether it is an address in a mapping or at a mapping's end (the break is one)."""
-        regions = self.regions
-        low, high = 0, len(regions)
-        while low < high:
-            middle = (low + high) // 2
-            if regions[middle].end < value:
-                low = middle + 1
-            else:
-                high = middle
-        mapped = low < len(regions) and regions[low].start <= value and value not in self._guards
-        return mapped and (self.word > 4 or self._is_no_text(regions[low], value))
+        at = bisect_left(self._ends, value)
+        mapped = at < len(self._ends) and self.regions[at].start <= value and value not in self._guards
+        return mapped and (self.word > 4 or self._is_no_text(self.regions[at], value))
 
     def _is_no_text(self, region: Region, value: int) -> bool:
         """On 32-bit machines four letters can be a heap address. Then only words that malloc or the loader wrote are

@@ -203,7 +203,7 @@ def take(
         "glibc": session.located.version,
     }
     for name, kept in SECTIONS.items():
-        keys = loaded[name].answered(context).keys
+        keys = loaded[name].answered(context).document.own()
         document[name] = {key: keys.get(key) for key in kept}
     problems = [*(limit.problems if limit is not None else ()), *problems_of(session)]
     if sizes or deep:
@@ -211,7 +211,8 @@ def take(
         for name, kept in {**(SIZES if sizes else {}), **deep}.items():
             answer = loaded[name].answered(beside)
             problems += [each for each in answer.problems if each not in problems]
-            document[name] = part = {key: answer.keys.get(key) for key in kept}
+            keys = answer.document.own()
+            document[name] = part = {key: keys.get(key) for key in kept}
             if name in deep:
                 of_a_type = (*OF_A_TYPE, "held_by") if owners else OF_A_TYPE
                 told = OF_AN_OWNER if name == "owners" else of_a_type

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import AbstractSet, Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
+from itertools import chain
+from typing import AbstractSet, Annotated, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ..analysis.arena_usage import total
 from ..analysis.causes import WORTH
-from ..analysis.trim_prediction import Trim, reasons, trim_seconds
+from ..analysis.trim_prediction import ArenaTrim, Trim, reasons, trim_seconds
 from ..base.argv import pid_in
 from ..base.errors import RefusedError, UsageError
 from ..base.heap_model import Applied, Range, Statement
@@ -25,7 +26,17 @@ from ..present.json_documents.record import (
     statement_record,
 )
 from ..present.json_documents.shared_records import ArenaIndex
-from ..present.shared_text.lines_and_tables import AT_LEAST, Style, count, duration, number, table
+from ..present.shared_text.lines_and_tables import (
+    AT_LEAST,
+    Column,
+    Style,
+    column_table,
+    count,
+    duration,
+    number,
+    say,
+    table,
+)
 from ..present.shared_text.problem_sentences import sentence
 from ..session.problems import RUN_ON, problems_of, replaced
 from ..session.resident import code_of, find_means
@@ -433,29 +444,19 @@ def trim_command(context: Context) -> Answer:
     refused = refused if past is None else f"{past.names['allocators']} {OTHERS}"
     kept = list(reasons(plans, _all(context), session.locked))
     calls = [statement_record(each, call_line(each)) for each in (applied.calls if applied else ())]
+    totals = _totals(plans, _all(context))
     found = TrimDocument(
         arenas=[_row(trim, options.ranges) for trim in plans],
-        totals=_totals(plans, _all(context)),
+        totals=totals,
         reasons=[statement_record(each, reason(each, Style())) for each in kept],
         applied=applied and AppliedRecord.of(applied, calls=calls),
     )
-    status = 1 if applied and not applied.released_bytes else 0
-    may_apply = context.target.kind == "live"
-    text = lines(
-        context.style,
-        plans,
-        applied,
-        whole=_all(context),
-        ranges=options.ranges,
-        tops=options.tops,
-        limit=options.limit,
-        # with --arena, malloc_trim was not called
-        kept=kept if applied is None or options.arena is None else (),
-        may_apply=may_apply,
-        refused=refused,
-        holds=_holds(context, plans) if may_apply and refused is None else None,
-    )
-    return Answer(found, of_heap(session, text), problems, status)
+    if applied is None:
+        return Answer(found, of_heap(session, _lines(context, plans, totals, kept, refused)), problems)
+    # with --arena, malloc_trim was not called
+    left = _left_lines(context.style, applied, kept if options.arena is None else (), options.tops)
+    text = chain(_applied_lines(context.style, applied), left)
+    return Answer(found, of_heap(session, text), problems, 0 if applied.released_bytes else 1)
 
 
 def _beside(session: Session) -> Sequence[str]:
@@ -529,9 +530,17 @@ def _question(context: Context) -> str:
     holds = held_seconds + slow * applies if held_seconds else None
     calls = ["malloc_trim(0)"] if options.arena is None else []
     calls += ["madvise on the tops of thread arenas"] if options.tops else []
-    return question(
-        calls, pid, name_of(pid or 0), returns=returns, takes=slow * takes, held_seconds=held_seconds, holds=holds
-    )
+    name, effects = one_line(name_of(pid or 0)), []
+    if returns is not None:
+        within = f" in about {duration(slow * takes)}" if returns else ""
+        effects.append(f"returns {say(returns) if returns else 'nothing'}{within}")
+    if holds is not None:
+        effects.append(
+            f"stops the process for about {duration(round(holds, 2))} in all, to look and to check the heap first "
+            f"(an estimate; {duration(held_seconds)} of it are over, for this question)"
+        )
+    who = f"{name} ({pid})" if name else f"process {pid}"
+    return f"Call {' and '.join(calls)} in {who}?" + (f" It {' and '.join(effects)}" if effects else "")
 
 
 def _holds(context: Context, plans: Sequence[Trim]) -> Optional[float]:
@@ -684,58 +693,33 @@ def _totals(plans: Sequence[Trim], whole: bool) -> TrimTotals:
 
 
 RESIDENT = "resident_bytes"
-HEADERS = (
-    "arena",
-    "address space",
-    "calls",
-    "RSS falls",
-    "top stays",
-    "resident top",
-    "stranded",
-    "tcache",
-    "--tops",
-)
 EXPENDABLE = ("calls", "tcache", "resident top", "top stays", "address space", "--tops", "stranded", "RSS falls")
-TOPS = 7
-"""The index of --tops among the figures of a row."""
 WHOSE, WHOSE_TOLD = "pins --types", "whose blocks keep what is stranded"
 CAME_IN = 256 << 10
 """How much RSS must have grown meanwhile to be mentioned."""
 
 
-def lines(
-    style: Style,
-    plans: Sequence[Trim],
-    applied: Optional[Applied],
-    *,
-    whole: bool,
-    ranges: bool,
-    tops: bool,
-    limit: int,
-    kept: Sequence[Statement],
-    may_apply: bool,
-    refused: Optional[str],
-    holds: Optional[float] = None,
+def _lines(
+    context: Context, plans: Sequence[Trim], totals: TrimTotals, kept: Sequence[Statement], refused: Optional[str]
 ) -> Iterator[str]:
-    """`whole`: the plans cover everything that was requested; `kept`: what stays, and why; `refused`: why --apply would
-    be refused; `holds`: estimated seconds for which --apply would stop the process in all."""
-    if applied is not None:
-        yield from _applied_lines(style, applied)
-        yield from _left_lines(style, applied, kept, tops)
-        return
-    yield style.bold(_sentence(style, plans, whole))
+    """`kept`: what stays, and why; `refused`: why --apply would be refused."""
+    style, options = context.style, context.options
+    yield style.bold(_sentence(style, plans, totals))
     yield ""
-    rows = [_cells(style, trim) for trim in plans]
-    footer = ["all", *_figures(style, plans)] if len(rows) > 1 and whole else None
-    yield from table(style, HEADERS, rows, footer=footer, expendable=EXPENDABLE, limit=limit, what="arena")
+    rows = [[trim] for trim in plans]
+    footer = plans if len(rows) > 1 and _all(context) else None
+    yield from column_table(
+        style, _columns(style), rows, footer=footer, expendable=EXPENDABLE, limit=options.limit, what="arena"
+    )
     # what is not in memory would not return anything
     said = [each for each in kept if each.figures.get("resident_bytes") != 0]
     yield from _apart([_reason_line(each, style, refused is None) for each in said])
-    if ranges:
+    if options.ranges:
         yield ""
-        yield from _range_lines(style, plans, tops, limit)
-    yield from _apart(list(_duration(style, plans, may_apply, refused, holds=holds)))
-    if not _returns_nothing(plans):
+        yield from _range_lines(style, plans, options.tops, options.limit)
+    yield from _apart(list(_duration(context, plans, refused)))
+    # nothing resident, or, if that is not known, nothing at all
+    if 0 not in (total(trim.resident.returned for trim in plans), total(trim.plan.release_bytes for trim in plans)):
         return
     if _bytes_of(said, "pages-shared") >= WORTH:
         yield from _apart([style.dim(f"next: {style.typed(WHOSE)} ({WHOSE_TOLD})")])
@@ -750,56 +734,52 @@ def _apart(paragraph: Sequence[str]) -> Iterator[str]:
         yield from paragraph
 
 
-def _returns_nothing(plans: Sequence[Trim]) -> bool:
-    """Whether a trim certainly returns nothing: nothing resident, or, if that is not known, nothing at all."""
-    released = total(trim.plan.release_bytes for trim in plans)
-    return 0 in (total(trim.resident.returned for trim in plans), released)
+def _columns(style: Style) -> Sequence[Column]:
+    """What they show of one arena, and of all in the last row. "-": the arena has no such figure."""
+
+    def size(figure: Callable[[ArenaTrim], Optional[int]]) -> Callable[[Sequence[Trim]], str]:
+        return lambda plans: style.size(total(figure(trim.plan) for trim in plans))
+
+    tops = size(lambda plan: plan.tops_bytes)
+    return (
+        Column("arena", _name, left=True),
+        Column("address space", size(lambda plan: plan.release_bytes)),
+        Column("calls", lambda plans: number(_calls(plans))),
+        Column("RSS falls", lambda plans: _at_least(style, plans, "returned")),
+        Column("top stays", size(lambda plan: plan.top and plan.top.bytes)),
+        Column("resident top", lambda plans: _at_least(style, plans, "top")),
+        Column("stranded", size(lambda plan: plan.stranded_bytes)),
+        Column("tcache", size(lambda plan: plan.tcache_bytes)),
+        Column("--tops", lambda plans: "-" if len(plans) == 1 and plans[0].plan.tops_bytes == 0 else tops(plans)),
+    )
 
 
-def _cells(style: Style, trim: Trim) -> list[str]:
-    """The cells of one arena. "-": the arena has no such figure."""
-    plan, cells = trim.plan, _figures(style, [trim])
-    if plan.tops_bytes == 0:
-        cells[TOPS] = "-"
-    return [str(plan.arena) if plan.arena else f"{plan.arena} main", *cells]
-
-
-def _figures(style: Style, plans: Sequence[Trim]) -> list[str]:
-    """Figures of one arena, or sums over several."""
-    kept = [trim.plan for trim in plans]
-    released = total(plan.release_bytes for plan in kept)
-    return [
-        style.size(released),
-        number(_calls(plans)),
-        _at_least(style, total(trim.resident.returned for trim in plans), _bound(plans, "returned"), released),
-        style.size(total(plan.top and plan.top.bytes for plan in kept)),
-        _at_least(style, total(trim.resident.top for trim in plans), _bound(plans, "top"), None),
-        style.size(total(plan.stranded_bytes for plan in kept)),
-        style.size(total(plan.tcache_bytes for plan in kept)),
-        style.size(total(plan.tops_bytes for plan in kept)),
-    ]
+def _name(plans: Sequence[Trim]) -> str:
+    arena = plans[0].plan.arena
+    return "all" if len(plans) > 1 else str(arena) if arena else f"{arena} main"
 
 
 def _calls(plans: Sequence[Trim]) -> Optional[int]:
     return total(None if trim.plan.madvise is None else len(trim.plan.madvise) for trim in plans)
 
 
-def _at_least(style: Style, value: Optional[int], bound: Optional[int], released: Optional[int]) -> str:
-    """A figure, or its lower bound if not all is known. A bound as large as what is released is exact."""
+def _at_least(style: Style, plans: Sequence[Trim], name: str) -> str:
+    """A figure of what is resident, or its lower bound if not all is known. A bound as large as what is released is
+    exact."""
+    value, bound = total(getattr(trim.resident, name) for trim in plans), _bound(plans, name)
     if value is not None or bound is None:
         return style.size(value)
-    return style.size(bound) if bound == released else f"≥ {style.size(bound)}"
+    is_exact = name == "returned" and bound == total(trim.plan.release_bytes for trim in plans)
+    return style.size(bound) if is_exact else f"≥ {style.size(bound)}"
 
 
 def _bound(plans: Sequence[Trim], name: str) -> Optional[int]:
     return total(getattr(trim.at_least, name) if trim.at_least else None for trim in plans)
 
 
-def _sentence(style: Style, plans: Sequence[Trim], whole: bool) -> str:
-    resident = total((trim.resident.returned for trim in plans), whole)
-    released = total((trim.plan.release_bytes for trim in plans), whole)
-    tops = total((trim.resident.tops for trim in plans), whole)
-    in_tops = total((trim.plan.tops_bytes for trim in plans), whole)
+def _sentence(style: Style, plans: Sequence[Trim], totals: TrimTotals) -> str:
+    resident, released = totals.resident_bytes, totals.release_bytes
+    tops, in_tops = totals.tops_resident_bytes, totals.tops_bytes
     if released is None:
         return "what malloc_trim(0) would return is not known: not all that it looks at can be read"
     if resident is not None:
@@ -861,10 +841,8 @@ def _range_lines(style: Style, plans: Sequence[Trim], tops: bool, limit: int) ->
     yield from table(style, headers, rows, left=(0, 1, 2, 4), limit=limit, what="range")
 
 
-def _duration(
-    style: Style, plans: Sequence[Trim], may_apply: bool, refused: Optional[str], *, holds: Optional[float]
-) -> Iterator[str]:
-    calls = _calls(plans)
+def _duration(context: Context, plans: Sequence[Trim], refused: Optional[str]) -> Iterator[str]:
+    style, calls = context.style, _calls(plans)
     resident = total(trim.resident.returned for trim in plans)
     if not resident or calls is None:
         return
@@ -875,42 +853,19 @@ def _duration(
         f"and lock one arena at a time, for {duration(longest)} at most. "
         "Released pages that are used again fault in again."
     )
+    if context.target.kind != "live":
+        return
+    if refused is not None:
+        yield style.dim(f"--apply would be refused: {refused}")
+        return
+    holds = _holds(context, plans)
     if holds is not None:
         yield style.dim(
             f"to do it stops the process for about {duration(round(holds, 2))} in all (an estimate), as the heap is "
             "checked first"
         )
-    if may_apply and refused is not None:
-        yield style.dim(f"--apply would be refused: {refused}")
-    elif may_apply:
-        tops = " (--tops: the tops too)" if any(trim.resident.tops for trim in plans) else ""
-        yield style.dim(f"next: {style.typed_to_apply('trim --apply')}{tops}")
-
-
-def question(
-    calls: Sequence[str],
-    pid: Optional[int],
-    name: str,
-    *,
-    returns: Optional[int],
-    takes: float,
-    held_seconds: float,
-    holds: Optional[float],
-) -> str:
-    """The question before anything is done. `returns`: what leaves memory, None: not known; `takes`: seconds for the
-    calls alone; `held_seconds`: for which the process stood still for this question; `holds`: seconds in all, None if
-    something else holds it."""
-    who = f"{one_line(name)} ({pid})" if name else f"process {pid}"
-    effects = []
-    if returns is not None:
-        within = f" in about {duration(takes)}" if returns else ""
-        effects.append(f"returns {Style().size(returns) if returns else 'nothing'}{within}")
-    if holds is not None:
-        effects.append(
-            f"stops the process for about {duration(round(holds, 2))} in all, to look and to check the heap first "
-            f"(an estimate; {duration(held_seconds)} of it are over, for this question)"
-        )
-    return f"Call {' and '.join(calls)} in {who}?" + (f" It {' and '.join(effects)}" if effects else "")
+    tops = " (--tops: the tops too)" if any(trim.resident.tops for trim in plans) else ""
+    yield style.dim(f"next: {style.typed_to_apply('trim --apply')}{tops}")
 
 
 def _applied_lines(style: Style, applied: Applied) -> Iterator[str]:

@@ -36,8 +36,24 @@ from ..blocks.type_figures import types_of, types_of_matching, with_guesses
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.json_documents.shared_records import HELD_MOST, HOLDS_BACK, MAY_BE, BlocksOfType, HolderOfMost
 from ..present.screens.owner_lines import HolderNames
-from ..present.screens.type_lines import GUESS, is_called, lines, name_of, note_text
-from ..present.shared_text.lines_and_tables import CUT, Style, count, cut, next_lines, share, table, word
+from ..present.screens.type_lines import A_GUESS, GUESS, is_called, may_be, name_of, note_text
+from ..present.shared_text.lines_and_tables import (
+    CUT,
+    UNKNOWN,
+    Column,
+    Style,
+    bar,
+    column_table,
+    count,
+    cut,
+    folded_name,
+    in_memory,
+    next_lines,
+    share,
+    table,
+    word,
+    worth_a_row,
+)
 from ..present.shared_text.missing_symbols import NOT_READ, names_of, without_debug_information
 from ..session.problems import parts_differ, problems_of
 from ..session.session import Session
@@ -515,27 +531,18 @@ def types_command(context: Context) -> Answer:
         **beside_rows,
     )
     if values is not None:
-        text = values_lines(context.style, values, limit=options.limit, notes=map(note_text, more), where=matching)
+        text = values_lines(context, values, map(note_text, more), matching)
         return Answer(found, of_heap(session, text), [*problems, *problems_of(session)])
-    named = sum(row.bytes for row in rows if row.kind.certain and row.kind.kind not in ("size", "zeros"))
-    by_words = sum(row.bytes for row in rows if row.kind.how == BY_WORDS)
-    holders = {number: each.words for number, each in held_by.items()}
     text = lines(
-        context.style,
+        context,
         chosen,
         totals,
-        options.limit,
-        named=named,
-        by_words=by_words,
-        resident=resident,
+        every=rows,
         notes=notes,
-        held_by=holders,
+        held_by=held_by,
         retained=retained,
-        owners=looked is None and not holders,
-        by=options.by,
-        fold=not (options.match or options.min),
-        asked=(options.name or "") if matching is None else "",
-        where=where_line(matching) if matching is not None else "",
+        owners=looked is None and not held_by,
+        matching=matching,
         python=python or (),
     )
     beside = {"who": [held_by[row.index].who if row.index in held_by else "" for row in shown]}
@@ -611,12 +618,9 @@ MANY = 10
 
 
 def values_lines(
-    style: Style,
-    values: TypeValues,
-    limit: Optional[int],
-    notes: Iterable[str],
-    where: Optional[MatchingObjects],
+    context: Context, values: TypeValues, notes: Iterable[str], where: Optional[MatchingObjects]
 ) -> Iterator[str]:
+    style = context.style
     yield style.bold(_in_common(values))
     if where is not None:
         yield where_line(where)
@@ -629,7 +633,7 @@ def values_lines(
         left=(0, 1, 6),
         optional=("least", "greatest", "average"),
         expendable=("average", "type"),
-        limit=limit,
+        limit=context.options.limit,
     )
     yield from notes
     yield from next_lines(style, *_who_holds(style, values), style.typed("containers"))
@@ -723,3 +727,149 @@ def key_text(column: ValuesColumn, key: Key) -> str:
     if column.form == "pointer":
         return f"{key:#x}"
     return _number(key)
+
+
+THEIRS = "retained"
+EXPENDABLE = ("", "average", "resident", "module", "share", "holds back", THEIRS, "blocks")
+
+FIRST_NOTES = ("pymalloc-apart",)
+"""Notes shown first: they say why something is missing in the table."""
+
+HELD_BACK = (
+    "holds back: how much more malloc_trim(0) would return if all blocks of the type were freed: more than their own "
+    "bytes where free memory lies on the same pages"
+)
+WITH_THEIRS = f"{THEIRS}: with all that only blocks of the type lead to, such as what their members point to"
+
+
+def lines(
+    context: Context,
+    rows: Sequence[TypeRow],
+    totals: Totals,
+    *,
+    every: Sequence[TypeRow],
+    notes: Sequence[Statement],
+    held_by: Mapping[int, HeldMost],
+    retained: Mapping[int, int],
+    owners: bool,
+    matching: Optional[MatchingObjects],
+    python: Sequence[PythonTypeSum],
+) -> Iterator[str]:
+    """`every`: rows of which these are chosen; `held_by`: main holder by a type's number; `retained`: bytes with all
+    that only its blocks lead to, by a type's number; `owners`: --owners was not asked for but could be; `matching`: the
+    objects of the blocks that are shown for which a condition holds."""
+    style, options = context.style, context.options
+    by, limit, asked = options.by, options.limit, options.name or ""
+    live = totals.bytes + totals.bookkeeping + totals.foreign + totals.damaged
+    memory = in_memory(style, totals.bytes, total(row.resident for row in every))
+    caches = totals.caches
+    theirs = f" ({count(caches, 'is', 'are')} glibc's thread {'cache' if caches == 1 else 'caches'})" if caches else ""
+    first = f"{count(totals.blocks, 'live block')}{theirs}, {style.size(totals.bytes)}{memory}: "
+    certain = sum(row.bytes for row in every if row.kind.certain and row.kind.kind not in ("size", "zeros"))
+    first += f"the type of {style.size(certain)} is certain"
+    by_words = sum(row.bytes for row in every if row.kind.how == BY_WORDS)
+    if by_words:
+        first += f", of {style.size(by_words)} more by what the blocks hold"
+    what = where_line(matching) if matching is not None else asked
+    if what:
+        blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
+        first = f"{what}: {count(blocks, 'block')}, {style.size(size)}, {share(size, totals.bytes)} of the live bytes"
+    if python and not rows:
+        objects, size = sum(each.objects for each in python), sum(each.bytes for each in python)
+        with_theirs = f"{style.size(size)} with the memory that they have beside themselves"
+        yield style.bold(f"{asked}: {count(objects, 'object')} of Python's, {with_theirs}")
+        yield from next_lines(style, f"{style.typed('containers')} (what holds them)")
+        return
+    yield style.bold(first)
+    yield from (note_text(each) for each in notes if each.id in FIRST_NOTES)
+    yield ""
+    if not (options.match or options.min):
+        whole = totals.blocks if by == "blocks" else live
+        limit = worth_a_row([ORDERS[by](row) for row in rows], whole, limit)
+    folded = rows[limit:] if limit > 0 else ()
+    holds_back = any(row.holds_back is not None for row in rows)
+    shown = cut(rows, limit)[0]
+    columns = (
+        Column("type", lambda row: name_of(row.kind), name=True),
+        Column("module", lambda row: row.kind.module, left=True, optional=True),
+        Column("blocks", lambda row: f"{row.blocks:,}"),
+        Column("bytes", lambda row: style.size(row.bytes)),
+        Column(THEIRS, lambda row: retained and style.size(retained.get(row.index)), optional=True),
+        Column("share", lambda row: _share(style, row.bytes, live)[0]),
+        Column("", lambda row: _share(style, row.bytes, live)[1], left=True, optional=True),
+        Column("average", lambda row: style.size(row.bytes // row.blocks)),
+        Column("resident", lambda row: style.size(row.resident)),
+        Column("holds back", lambda row: holds_back and style.size(row.holds_back), optional=True),
+        Column("held by", lambda row: row.index in held_by and held_by[row.index].words, name=True, optional=True),
+        Column("example", lambda row: f"{row.samples[0]:#x}" if row.samples else UNKNOWN, left=True),
+    )
+    table_lines = column_table(
+        style,
+        columns,
+        shown,
+        below=[*_folded(style, folded, live), *_others(style, totals, live)],
+        # the column that rows are sorted by is dropped last
+        expendable=sorted(EXPENDABLE, key=lambda title: title == by.replace("-", " ")),
+    )
+    headers = next(table_lines, "")
+    yield from (headers, *table_lines)
+    yield from (may_be(row.kind.name, row.may_be) for row in shown if row.may_be)
+    if any(not row.kind.certain for row in shown):
+        yield style.dim(A_GUESS)
+    if "holds back" in headers and any((row.holds_back or 0) > row.bytes for row in shown):
+        yield style.dim(HELD_BACK)
+    if THEIRS in headers:
+        yield style.dim(WITH_THEIRS)
+    yield from (note_text(each) for each in notes if each.id not in FIRST_NOTES)
+    if python and not style.form:
+        yield from _of_python(style, python, limit)
+    if rows:
+        whose = [f"{style.typed('types --owners')} (who holds them)"] if owners else []
+        if any(row.kind.kind == "declared" for row in rows):
+            named = word(asked) if asked and matching is None else "NAME"
+            values = style.typed(f"types {named} --values")
+            whose += [style.typed("containers"), f"{values} (what they have in common)"]
+        yield from next_lines(style, *whose, style.typed(f"chunk {rows[0].samples[0]:#x}"), style.typed("pins"))
+
+
+def _of_python(style: Style, types: Sequence[PythonTypeSum], limit: int) -> Iterator[str]:
+    """Python's objects by their types."""
+    whole = sum(each.bytes for each in types)
+    shown = worth_a_row([each.bytes for each in types], whole, limit)
+    folded = types[shown:]
+    objects, size = sum(each.objects for each in folded), sum(each.bytes for each in folded)
+    below = [[folded_name(len(folded), "type"), f"{objects:,}", style.size(size)]] if folded else []
+    columns = (
+        Column("Python type", lambda row: row.type, name=True),
+        Column("objects", lambda row: f"{row.objects:,}"),
+        Column("bytes", lambda row: style.size(row.bytes)),
+    )
+    yield ""
+    yield f"Python's objects, in pymalloc's pools and in blocks from above: {style.size(whole)}"
+    yield from column_table(style, columns, types[:shown], below=below)
+
+
+def _folded(style: Style, rows: Sequence[TypeRow], live: int) -> Iterator[list[str]]:
+    """The row that stands for all types without a row of their own."""
+    if rows:
+        blocks, size = sum(row.blocks for row in rows), sum(row.bytes for row in rows)
+        resident = None if any(row.resident is None for row in rows) else sum(row.resident or 0 for row in rows)
+        name = folded_name(len(rows), "type")
+        numbers = [f"{blocks:,}", style.size(size), "", *_share(style, size, live), style.size(size // blocks)]
+        yield [name, "", *numbers, style.size(resident), "", "", ""]
+
+
+def _others(style: Style, totals: Totals, live: int) -> Iterator[list[str]]:
+    """Rows for memory in no block, so that the sum is complete."""
+    for name, size in (
+        ("malloc's bookkeeping", totals.bookkeeping),
+        ("somebody else's, by sbrk", totals.foreign),
+        ("what could not be read", totals.damaged),
+    ):
+        if size:
+            yield [name, "", "", style.size(size), "", *_share(style, size, live), "", "", "", "", ""]
+
+
+def _share(style: Style, size: int, live: int) -> tuple[str, str]:
+    """The share as a number and as a bar."""
+    return (f"{100 * size / live:.1f}%" if live else UNKNOWN, bar(style, size, live))

@@ -11,7 +11,7 @@ from ..blocks.declared.once_per_image import declared_in, waste_in
 from ..present.json_documents.record import Address, Document, Record, Size, StatementRecord, statement_record
 from ..present.screens.type_lines import GUESS
 from ..present.screens.waste_lines import ADVICE, WHY, advice, advice_text, sentence
-from ..present.shared_text.lines_and_tables import Column, Style, column_table, cut, folded, next_lines
+from ..present.shared_text.lines_and_tables import Column, column_table, cut, folded, next_lines
 from ..sources.elf.modules import programs_of
 from .containers import live_bytes, note_text, rows_by_path
 from .framework.arguments import RULES
@@ -133,9 +133,9 @@ def waste_command(context: Context) -> Answer:
     look, chosen, notes, problems = rows_by_path(
         context, waste_in, lambda row: row.unused, lambda rows, search: not rows and is_unknown(search)
     )
-    limit, live = context.options.limit, look.search.blocks.bytes
+    live = look.search.blocks.bytes
     notes = [*notes, *_mostly_free(look.session, live)]
-    shown, left_out = cut(chosen, limit)
+    shown, left_out = cut(chosen, context.options.limit)
     found = WasteDocument(
         waste=[row_record(look.session, each, context.user_data) for each in shown],
         left_out=left_out,
@@ -143,7 +143,7 @@ def waste_command(context: Context) -> Answer:
         notes=[statement_record(each, note_text(each)) for each in notes],
     )
     contents = [*_frequent(look.session, shown, live)] if context.user_data.on_screen else []
-    text = lines(context.style, chosen, live_bytes(look.search), limit=limit, notes=notes, contents=contents)
+    text = lines(context, chosen, live_bytes(look.search), notes, contents)
     return Answer(found, of_heap(look.session, text), problems)
 
 
@@ -223,15 +223,10 @@ WORTH = 100
 
 
 def lines(
-    style: Style,
-    rows: Sequence[WasteRow],
-    live: int,
-    *,
-    limit: Optional[int],
-    notes: Sequence[Statement],
-    contents: Sequence[str] = (),
+    context: Context, rows: Sequence[WasteRow], live: int, notes: Sequence[Statement], contents: Sequence[str]
 ) -> Iterator[str]:
     """`live`: bytes of all blocks; `contents`: what equal texts are."""
+    style, limit = context.style, context.options.limit
     if rows:
         yield style.bold(sentence(style, rows[0], live))
         yield ""

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Callable, Iterable, Mapping, NamedTuple, Optional, Sequence
 
-from ...base.heap_model import Kind
+from ...base.heap_model import Kind, Owner
 from ...base.printable import UserData
 from ...sources.target import Span
 from ...sources.type_source import StartVariable
@@ -24,7 +24,7 @@ from ..recognise.all_recognisers import NONE
 from .asked_address import Goal
 from .blocks import DEEP, EDGE_SHIFT, INSIDE, NOBODY, STALE, OwnerPages
 from .edges import stale_at
-from .leads import RANKS, Owner, TypedVariables
+from .leads import RANKS, TypedVariables
 from .main_holders import ALONE, UNREACHED, BlockHolders, Holding, Owners, find_owners, held, held_at_last
 from .pointer_strength import is_sure
 from .pointers_to import ImageSearch, Seed

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import NamedTuple, Optional, Sequence
 
 from ...analysis.held_sums import UNNAMED
+from ...base.heap_model import Owner
 from ...sources.type_source import StartVariable
 from ..declared.claims import is_void_pointer, member_at, without_numbers
 from ..declared.container_rows import start_of
@@ -33,22 +34,6 @@ VECTORS = "vector registers"
 """Of a thread, apart from its others: what they have is mostly old."""
 SYSTEM = re.compile(r"(ld|ld-linux.*|libc|libstdc\+\+|libgcc_s|libpthread|libdl|libm|librt)[-.].*")
 """Libraries of which the variables keep what the program's own do: lists of streams, of what is loaded."""
-
-
-class Owner(NamedTuple):
-    """A root, as people name it."""
-
-    kind: str
-    name: Optional[str]
-    """Of a stack: a local variable, "main(): book"; None: the rest of it."""
-    tid: Optional[int] = None
-    stale: Optional[str] = None
-    """What it holds by stale words is a holding of its own. Why they are stale: one of STALE in heap_model.py."""
-
-    @property
-    def is_local(self) -> bool:
-        """A variable of a function that is on a stack."""
-        return self.kind == "stack" and self.name is not None
 
 
 class Lead(NamedTuple):

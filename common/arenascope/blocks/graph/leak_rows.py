@@ -6,6 +6,7 @@ from array import array
 from itertools import chain, groupby, islice
 from typing import Iterable, NamedTuple, Optional, Sequence
 
+from ...analysis.held_sums import LeakRow
 from ...analysis.pinning_blocks import SAMPLES
 from ...base.heap_model import Kind
 from ...engine import Lumps, fill
@@ -26,41 +27,6 @@ COUNTED_TYPES = ("std::_Sp_counted", "std::__shared_ptr_emplace", "alloc::rc::Rc
 """Kinds of blocks that count their owners, and how the names of types begin that do."""
 MANY = ("[]", " body")
 """Ends of the names of blocks that are many objects: a way round does not begin there."""
-
-
-class LeakRow(NamedTuple):
-    """All heads of one type that are lost in one way."""
-
-    type: str
-    certain: bool
-    """False: a guess, by what is in the blocks."""
-    alike: Optional[int]
-    """They hold what so many blocks hold that surely are of the type; None: that is not why they are called so."""
-    reason: Optional[str]
-    """One of LOST_REASONS; None: pointers to their insides lead there."""
-    cycle: Sequence[str]
-    """Of blocks that lead to each other: the members that lead from one to the next, until it is round."""
-    blocks: int
-    bytes: int
-    indirect_blocks: int
-    indirect_bytes: int
-    resident: Optional[int]
-    """What of all of it is in memory; None: not known."""
-    strength: str
-    samples: Sequence[int]
-    """What malloc returned for some of them."""
-    is_weak: bool = False
-    """Nothing but their size is known, and what they look like."""
-    may_be: Sequence[str] = ()
-    """As in TypeRow."""
-
-    @property
-    def all_blocks(self) -> int:
-        return self.blocks + self.indirect_blocks
-
-    @property
-    def all_bytes(self) -> int:
-        return self.bytes + self.indirect_bytes
 
 
 class _What(NamedTuple):

@@ -17,11 +17,12 @@ from collections import Counter
 from itertools import accumulate, chain
 from typing import Mapping, NamedTuple, Optional, Sequence
 
+from ...base.heap_model import Owner
 from ...engine import HeldStep, OwnedSums, Ownership, places_of
 from .blocks import ALIGNED, EDGE_SHIFT, INSIDE, LOW, NOBODY, STALE
 from .borrowed_pointers import claims_of, in_better_order
 from .edges import Graph, build, lasting, with_more
-from .leads import RANKS, Lead, Leads, MainHolders, Owner, by_members, leads_of, stale_leads
+from .leads import RANKS, Lead, Leads, MainHolders, by_members, leads_of, stale_leads
 from .pointers_to import ImageSearch
 from .unreached import pointers_again
 

@@ -7,7 +7,7 @@ import re
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 from ...base.about import INTERRUPTED
 from ...base.errors import UsageError
@@ -15,7 +15,7 @@ from ...base.heap_model import HOLD_OVER, REPLACED, Statement
 from ...base.printable import UserData, clean_line, one_line, printable, user_data
 from ...base.progress_bar import ProgressOfAll
 from ...engine import need_engine
-from ...present.json_documents.record import Document, envelope, in_blocks, written
+from ...present.json_documents.record import Document, envelope_of, in_blocks, written
 from ...present.shared_text.lines_and_tables import NO_HEAP, Style, known_form, safe_lines
 from ...present.shared_text.problem_sentences import first_sentences, sentence
 from .arguments import HELP, Argument, ArgumentGroup, HelpRequested, Outline, Parser, help_in
@@ -33,8 +33,7 @@ def of_heap(session: Session, lines: Iterable[str]) -> Iterable[str]:
 class Answer(NamedTuple):
     """A command's answer: its document, and its text (made only if it is shown)."""
 
-    found: Union[Document, Mapping[str, object]]
-    """A Document; a dict of keys if no command's document is meant (a loop's look, a part of a page)."""
+    document: Document
     lines: Iterable[str]
     problems: Sequence[Statement] = ()
     status: int = 0
@@ -46,16 +45,6 @@ class Answer(NamedTuple):
     """Facts that a page shows in addition to the keys."""
     told: Sequence[str] = ()
     """Ids of problems that the text itself mentions."""
-
-    @property
-    def document(self) -> Document:
-        assert isinstance(self.found, Document)
-        return self.found
-
-    @property
-    def keys(self) -> Mapping[str, object]:
-        """The command's own keys, as JSON."""
-        return self.found.own() if isinstance(self.found, Document) else self.found
 
     def text(self, style: Style) -> list[str]:
         """The text, without the rows."""
@@ -496,7 +485,7 @@ def document_of(command: Command, context: Context, reply: Answer) -> Document:
     located = session.located if session is not None and session.has_read("located") else None
     document = reply.document
     document.within(
-        envelope(
+        envelope_of(
             command.name,
             door.name,
             context.seen,

@@ -20,7 +20,7 @@ from ...blocks.graph.pointers_to import ImageSearch
 from ...blocks.graph.roots import find_roots
 from ...engine import EngineImage, is_there
 from ...glibc.find.other_allocators import find_allocators
-from ...present.shared_text.lines_and_tables import Style
+from ...present.shared_text.lines_and_tables import say
 from ...session.session import Session
 from ...sources.core.core_in_memory import MemoryWriter, NoRoomInMemory
 from ...sources.core.save_image import CoreWriter
@@ -217,24 +217,26 @@ def looked(context: Context) -> CopiedImage:
     if session.target.image.redacted:
         # zeros would pass for blocks without pointers
         raise RedactedError("what points to them")
-    if session.block_results.search is None:
-        session.block_results.search = search_of(session, live_blocks(session))
-    return CopiedImage(session.block_results.search, lost)
+    return CopiedImage(search_in(session), lost)
 
 
 def unasked_search(context: Context) -> Optional[CopiedImage]:
     """The search of blocks that nobody asked for: of a copy, of a core, or of what a debugger holds; None where that
     would take long."""
-    session = context.session
-    image = session.target.image
-    if image.redacted or not is_there() or not session.started or session.stopped:
-        return None
-    if session.target.kind == "live" and image.mapping_use() is None:
-        return None  # behind a remote stub, which reads slowly
-    if sum(each.bytes for each in heap_spans(session)) > UNASKED:
+    target = context.session.target
+    # behind a remote stub, which reads slowly
+    is_slow = target.kind == "live" and target.image.mapping_use() is None
+    if is_slow or not _is_searchable(context.session, UNASKED):
         return None
     look = looked(context)
     return look if len(look.search.blocks) <= BLOCKS_OF_REPORT else None
+
+
+def _is_searchable(session: Session, at_most: int) -> bool:
+    """Whether pointers can be followed in it, and its heaps have no more bytes than that."""
+    if session.target.image.redacted or not is_there() or not session.started or session.stopped:
+        return False
+    return sum(each.bytes for each in heap_spans(session)) <= at_most
 
 
 class SearchCost(NamedTuple):
@@ -256,15 +258,20 @@ def quick_core_search(context: Context) -> Optional[CopiedImage]:
     """A core that can be searched within a second; None for a larger one, or for JSON: documents are the same for a
     process and its core."""
     session = context.session
-    if context.options.json or session.target.kind != "core" or session.target.image.redacted or not is_there():
-        return None
-    if not session.started or session.stopped or sum(each.bytes for each in heap_spans(session)) > FOLLOWED_UNASKED:
+    if context.options.json or session.target.kind != "core" or not _is_searchable(session, FOLLOWED_UNASKED):
         return None
     blocks = live_blocks(session)
     if len(blocks) > BLOCKS_UNASKED:
         return None
     search = search_of(session, blocks)
     return CopiedImage(search, 0) if search.bytes <= FOLLOWED_UNASKED else None
+
+
+def search_in(session: Session) -> ImageSearch:
+    """The search of all live blocks, which is made once."""
+    if session.block_results.search is None:
+        session.block_results.search = search_of(session, live_blocks(session))
+    return session.block_results.search
 
 
 def search_of(session: Session, blocks: LiveBlocks) -> ImageSearch:
@@ -281,7 +288,6 @@ def _memory_for_copy(size: int) -> int:
     left = memory_left()
     beside = _beside(size)
     if left < beside:
-        say = Style().size
         raise TargetError(f"it takes some {say(beside)} of memory beside a copy, and {say(left)} are left", WITHOUT)
     return min(int(SHARE * left), left - beside)
 
@@ -293,9 +299,9 @@ def _with_room(size: int) -> str:
     folder = next((each for each, free in left.items() if free > size), None)
     if folder is None:
         said = {"memory": int(SHARE * memory_left()), **left}
-        told = ", ".join(f"{Style().size(free)} in {each}" for each, free in said.items())
+        told = ", ".join(f"{say(free)} in {each}" for each, free in said.items())
         raise TargetError(
-            f"it takes a copy of the process, {Style().size(size)}, for which there is no room: {told} left",
+            f"it takes a copy of the process, {say(size)}, for which there is no room: {told} left",
             f"TMPDIR names another folder; {WITHOUT}",
         )
     return folder

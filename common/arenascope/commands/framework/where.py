@@ -43,16 +43,14 @@ def asked_where(context: Context, type: Optional[str] = None) -> Optional[Asked]
 
 def where_key(found: Optional[MatchingObjects]) -> dict[str, object]:
     """A document's key, which is there only with --where."""
-    return {} if found is None else {"where": where_record(found)}
-
-
-def where_record(found: MatchingObjects) -> WhereRecord:
-    return WhereRecord.of(
-        found,
-        matching_objects=found.matching,
-        guessed_objects=found.guessed,
-        unknown_objects=found.unknown,
-    )
+    if found is None:
+        return {}
+    guessed, unknown = found.guessed, found.unknown
+    return {
+        "where": WhereRecord.of(
+            found, matching_objects=found.matching, guessed_objects=guessed, unknown_objects=unknown
+        )
+    }
 
 
 def where_line(found: MatchingObjects) -> str:

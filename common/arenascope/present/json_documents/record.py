@@ -250,21 +250,36 @@ class Failed(InList):
     """Why, in words."""
 
 
+def envelope_of(
+    command: str,
+    door: str,
+    target: Optional[Target],
+    located: Optional[Located],
+    problems: Sequence[Statement],
+    held_seconds: Optional[float] = None,
+    rules: Sequence[str] = (),
+) -> Envelope:
+    texts = [sentence(each) for each in problems]
+    return Envelope(
+        schema=SCHEMA,
+        command=command,
+        door=door,
+        complete=not problems,
+        problems=texts,
+        problem_records=[statement_record(each, text) for each, text in zip(problems, texts)],
+        target=None
+        if target is None
+        else TargetRecord.of(target, pointer_bytes=target.pointer_size, page_bytes=target.page_size),
+        glibc=located and Glibc.of(located),
+        held_seconds=held_seconds,
+        rules=list(rules),
+    )
+
+
 class Document(Record):
     """What a command found: its own keys are its fields, `envelope` has those of every document."""
 
-    envelope: Envelope = Envelope(
-        schema=SCHEMA,
-        command="",
-        door="",
-        complete=True,
-        problems=(),
-        problem_records=(),
-        target=None,
-        glibc=None,
-        held_seconds=None,
-        rules=(),
-    )
+    envelope: Envelope = envelope_of("", "", None, None, problems=())
     """What every document has."""
     of_command = ""
     """The command whose document it is."""
@@ -297,32 +312,6 @@ class Document(Record):
     def __getitem__(self, key: str) -> object:
         """A value of to_dict()."""
         return self.to_dict()[key]
-
-
-def envelope(
-    command: str,
-    door: str,
-    target: Optional[Target],
-    located: Optional[Located],
-    problems: Sequence[Statement],
-    held_seconds: Optional[float] = None,
-    rules: Sequence[str] = (),
-) -> Envelope:
-    texts = [sentence(each) for each in problems]
-    return Envelope(
-        schema=SCHEMA,
-        command=command,
-        door=door,
-        complete=not problems,
-        problems=texts,
-        problem_records=[statement_record(each, text) for each, text in zip(problems, texts)],
-        target=None
-        if target is None
-        else TargetRecord.of(target, pointer_bytes=target.pointer_size, page_bytes=target.page_size),
-        glibc=located and Glibc.of(located),
-        held_seconds=held_seconds,
-        rules=list(rules),
-    )
 
 
 def written(document: Document) -> Iterator[str]:

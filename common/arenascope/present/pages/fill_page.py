@@ -45,11 +45,6 @@ def title_of(what: str, data: Mapping[str, object]) -> str:
     return f"{what} of {data['kind']} process {data['pid'] if data['pid'] is not None else '?'}"
 
 
-def page(facts: Mapping[str, object], heaps: Sequence[Mapping[str, object]]) -> bytes:
-    """The page. `heaps`: as the template's script takes them, with layers still as numbers per cell."""
-    return filled("heap_map", {**facts, "heaps": [*map(packed, heaps)]}, title_of("heap map", facts))
-
-
 def packed(row: Mapping[str, object]) -> dict[str, object]:
     """A heap as the template's script takes it."""
     return {**row, "layers": _packed(row["layers"])}

@@ -2,116 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Union
+from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.advice import Advice
-from ...analysis.causes import Facts, lost_of, stranded_by
+from ...analysis.causes import Facts, lost_of
 from ...analysis.held_sums import MainHolder, PageSharer
 from ...analysis.trim_prediction import trim_seconds
 from ...base.class_names import type_words
-from ...base.heap_model import Statement, whole
-from ..shared_text.lines_and_tables import Style, count, duration, with_verb
+from ...base.heap_model import whole
+from ..shared_text.lines_and_tables import Style, count, duration, say, with_verb
 from ..shared_text.missing_symbols import symbols_command
 from .type_lines import name_of
-from .verdict import ONLY_FREEING, Figures, Names, Say, lost_blocks, owner_called, places, strander
+from .verdict import ONLY_FREEING, Figures, Names, lost_blocks, owner_called, places, strander
 
 
-class TypedCommand(NamedTuple):
-    """One of our commands as a way to do something."""
+class Way(NamedTuple):
+    """A way to do something, as the user can take it here."""
 
-    words: str
-    more: str = ""
-    applies: bool = False
-    """The command changes the process, and needs what that takes."""
-
-    def command(self, style: Style) -> Optional[str]:
-        if self.applies and style.lacks:
-            return None
-        return style.applied(self.words) if self.applies else style.typed(self.words)
-
-    def text(self, style: Style) -> str:
-        if self.applies and style.lacks:
-            return f"{self.words} would be refused: {style.lacks}"
-        command = style.typed_to_apply(self.words) if self.applies else style.typed(self.words)
-        if not self.more:
-            return command
-        # only one pair of brackets, after all that is to be pasted
-        return f"{command[:-1]}; {self.more})" if command.endswith(")") else f"{command} ({self.more})"
+    text: str
+    command: Optional[str] = None
+    """What of it can be pasted; None: it is prose."""
 
 
-class Later(NamedTuple):
-    """A second look that tells whether memory grows. The command depends on whether it is a process or a core."""
-
-    def command(self, style: Style) -> str:
-        return style.typed("report --again 30" if style.running else "snapshot before.json")
-
-    def text(self, style: Style) -> str:
-        if style.running:
-            return TypedCommand("report --again 30", "whether it grows").text(style)
-        when = "then, on a later core," if style.core else "let it run, then"
-        later = style._replace(subject=style.subject and "LATER").typed("report --since before.json")
-        return TypedCommand("snapshot before.json", f"whether it grows: {when} {later}").text(style)
+Ways = Sequence[Way]
 
 
-class Pasted(NamedTuple):
+def _typed(style: Style, words: str, more: str = "") -> Way:
+    """One of our commands, with a remark."""
+    return _with_remark(style.typed(words), style.typed(words), more)
+
+
+def _applied(style: Style, words: str, more: str = "") -> Way:
+    """One of our commands that changes the process, and needs what that takes."""
+    if style.lacks:
+        return Way(f"{words} would be refused: {style.lacks}")
+    return _with_remark(style.typed_to_apply(words), style.applied(words), more)
+
+
+def _with_remark(text: str, command: str, more: str) -> Way:
+    """Only one pair of brackets, after all that is to be pasted."""
+    if more:
+        text = f"{text[:-1]}; {more})" if text.endswith(")") else f"{text} ({more})"
+    return Way(text, command)
+
+
+def _pasted(words: str, after: str = "", before: str = "") -> Way:
     """A setting or another program's command, with text around it."""
-
-    words: str
-    after: str = ""
-    before: str = ""
-
-    def command(self, style: Style) -> str:
-        return self.words
-
-    def text(self, style: Style) -> str:
-        return f"{self.before}{self.words}{self.after}"
+    return Way(f"{before}{words}{after}", words)
 
 
-class Symbols(NamedTuple):
-    """The command that installs a file's debug symbols."""
-
-    said: Statement
-
-    def command(self, style: Style) -> str:
-        return self.said.names["command"]
-
-    def text(self, style: Style) -> str:
-        return symbols_command(self.said, style)
+def _later(style: Style) -> Way:
+    """A second look that tells whether memory grows, of a process or of a core."""
+    if style.running:
+        return _typed(style, "report --again 30", "whether it grows")
+    when = "then, on a later core," if style.core else "let it run, then"
+    later = style._replace(subject=style.subject and "LATER").typed("report --since before.json")
+    return _typed(style, "snapshot before.json", f"whether it grows: {when} {later}")
 
 
-class Traced(NamedTuple):
+def _traced(style: Style) -> Way:
     """strace, which shows who asks the kernel for memory. It cannot attach while a debugger does, nor to a core."""
-
-    def command(self, style: Style) -> str:
-        return f"strace -f -k -e trace=mmap,mremap -p {style.subject if style.running else 'PID'}"
-
-    def text(self, style: Style) -> str:
-        first = "" if style.running else "in the process, " if style.core else "once it is let go, "
-        return f"{self.command(style)} ({first}while it grows: the stack of whoever asks for more)"
+    first = "" if style.running else "in the process, " if style.core else "once it is let go, "
+    command = f"strace -f -k -e trace=mmap,mremap -p {style.subject if style.running else 'PID'}"
+    return _pasted(command, f" ({first}while it grows: the stack of whoever asks for more)")
 
 
-TYPES_NOW = "snapshot types.json --types"
-
-
-class ByType(NamedTuple):
+def _by_type(style: Style) -> Way:
     """Snapshots with types. In the shell `watch` names what grew from the second look on."""
-
-    def command(self, style: Style) -> str:
-        return style.typed("watch --interval 30 --types --save moments" if style.running else TYPES_NOW)
-
-    def text(self, style: Style) -> str:
-        if style.running:
-            return f"{self.command(style)} (which type grows; each look copies the process, and is kept there)"
-        return f"{self.command(style)} (and later {style.typed('diff types.json')}: which grew)"
+    if style.running:
+        more = "which type grows; each look copies the process, and is kept there"
+        return _typed(style, "watch --interval 30 --types --save moments", more)
+    return _typed(style, "snapshot types.json --types", f"and later {style.typed('diff types.json')}: which grew")
 
 
 POOLS = (
-    "a pool of their own: a slab, std::pmr, an array that reserve() makes at once",
-    "made all at once, or by a thread that makes nothing else: its arena has nothing between them",
+    Way("a pool of their own: a slab, std::pmr, an array that reserve() makes at once"),
+    Way("made all at once, or by a thread that makes nothing else: its arena has nothing between them"),
 )
 """Ways to keep blocks apart from others."""
 POOL_COST = "code to change, and a pool that keeps what its largest moment needed"
-Way = Union[str, TypedCommand, Later, Symbols, Traced, ByType, Pasted]
 
 
 class AdviceText(NamedTuple):
@@ -119,7 +88,7 @@ class AdviceText(NamedTuple):
 
     action: str
     evidence: str
-    ways: tuple[Way, ...]
+    ways: Ways
     cost: str = ""
     not_when: str = ""
     by_itself: bool = False
@@ -127,68 +96,66 @@ class AdviceText(NamedTuple):
     all_apply: bool = False
     """All ways are shown, as each serves another purpose."""
 
-    def how(self, style: Style) -> tuple[str, ...]:
-        """The ways as the user can paste them here."""
-        return tuple(way if isinstance(way, str) else way.text(style) for way in self.ways)
-
-    def commands(self, style: Style) -> tuple[Optional[str], ...]:
-        """What can be pasted of each way; None if it is prose."""
-        return tuple(None if isinstance(way, str) else way.command(style) for way in self.ways)
+    @property
+    def how(self) -> list[str]:
+        """The ways as people read them."""
+        return [way.text for way in self.ways]
 
 
-def _clear(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceText:
+def _clear(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     keeper = next(each for each in facts.clearable if each.called == names["owner"])
     size, back = say(figure["bytes"]), keeper.returns
     more = ""
     if back is not None:
-        more = _once_freed(back, say)
+        more = _once_freed(back)
         if back < keeper.alone and say(back) != size:
-            more += f"; {_stays(keeper, facts, say)}"
+            more += f"; {_stays(keeper, facts)}"
         elif back > keeper.alone and say(back) != size:
             more += ", because its blocks also keep free memory beside them"
-    local = keeper.kind == "stack"
-    what = (
-        f"what local variables ({keeper.called}) lead"
-        if local
-        else f"what {owner_called(keeper.called, keeper.kind)} leads"
-    )
+    kind = keeper.owner.kind
+    what = f"what {owner_called(keeper.called, kind)} leads"
+    if kind == "stack":
+        what = f"what local variables ({keeper.called}) lead"
     return _spared(
         f"{what} to, or limit its size",
         f"nothing else leads to {size} in {count(figure['blocks'], 'block')}{more}",
-        (TypedCommand("owners", "who holds what"), TypedCommand("types --owners", "what these blocks are")),
+        (_typed(style, "owners", "who holds what"), _typed(style, "types --owners", "what these blocks are")),
     )
 
 
-def _stays(keeper: MainHolder, facts: Facts, say: Say) -> str:
+def _stays(keeper: MainHolder, facts: Facts) -> str:
     """Why only part of an owner's memory would return, and which other owner's blocks must be freed for more."""
     away = keeper.alone - (keeper.resident if keeper.resident is not None else keeper.alone)
     why = f"{say(away)} is not in memory, and the rest" if say(away) != say(0) else "the rest"
-    return f"{why} shares its pages with what others hold{_beside(keeper.beside, facts, say)}"
+    return f"{why} shares its pages with what others hold{_beside(keeper.beside, facts)}"
 
 
-def _beside(beside: Optional[PageSharer], facts: Facts, say: Say) -> str:
+def _beside(beside: Optional[PageSharer], facts: Facts) -> str:
     """What leaves memory if both owners' blocks are freed; "" if that is little more."""
     if beside is None or not facts.matters(beside.more):
         return ""
     return f"; freed together with that of {beside.called}, {say(beside.returns)} leaves in all"
 
 
-def _clear_all(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceText:
+def _clear_all(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     """Advice to free what several owners lead to: it can be freed only once none of them needs it."""
     number, size = figure["owners"], say(figure["bytes"])
     joint = next((each for each in facts.clearable_jointly if each.called == names["owners"]), None)
     back = ""
     if joint is not None and joint.returns is not None:
-        back = _once_freed(joint.returns, say) + _beside(joint.beside, facts, say)
+        back = _once_freed(joint.returns) + _beside(joint.beside, facts)
     every = "both" if number == 2 else f"all {number}"
     return _spared(
         f"what {names['owners']} lead to (clear {every}: as long as one of them leads there, all of it stays)",
         f"together they lead to {size}, and nothing else does{back}",
-        (TypedCommand("owners", "who holds what, and what would return"), TypedCommand("types --owners", "what it is")),
+        (
+            _typed(style, "owners", "who holds what, and what would return"),
+            _typed(style, "types --owners", "what it is"),
+        ),
     )
 
 
-def _spared(what: str, why: str, ways: tuple[Way, ...]) -> AdviceText:
+def _spared(what: str, why: str, ways: Ways) -> AdviceText:
     """Advice to free memory in use: only the program knows whether it is still needed."""
     return AdviceText(
         f"if the program can spare it, free {what}",
@@ -200,11 +167,11 @@ def _spared(what: str, why: str, ways: tuple[Way, ...]) -> AdviceText:
     )
 
 
-def _once_freed(size: int, say: Say) -> str:
+def _once_freed(size: int) -> str:
     return f": once freed, and malloc_trim(0) called, {say(size)} leaves memory"
 
 
-def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceText:
+def _keep_apart(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     """Advice on an owner that holds little, but on pages that other owners' blocks share."""
     size, up, in_all = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return AdviceText(
@@ -212,81 +179,73 @@ def _keep_apart(figure: Figures, names: Names, facts: Facts, say: Say) -> Advice
         f"apart from theirs: freed alone it returns nothing; freed together with theirs, {say(up)} more returns, "
         f"{say(in_all)} in all (kept apart, all of that but its own {say(size)})",
         f"only {say(size)}, but on the pages of what others hold",
-        (*POOLS, TypedCommand("owners", "who holds what")),
+        (*POOLS, _typed(style, "owners", "who holds what")),
         POOL_COST,
         not_when="not while the rest of what lies on those pages stays",
     )
 
 
-def _install_symbols(figure: Figures, names: Names, facts: Facts, say: Say) -> AdviceText:
+def _install_symbols(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     said = next(each for each in facts.nameable if each.names["owner"] == names["owner"])
     return AdviceText(
         f"install the debug symbols of {names['module']}: they name the variables that hold {say(figure['bytes'])}",
         f"{names['file']} is stripped",
-        (Symbols(said), TypedCommand("owners", "then: which variable holds what")),
+        (
+            Way(symbols_command(said, style), said.names["command"]),
+            _typed(style, "owners", "then: which variable holds what"),
+        ),
         all_apply=True,
     )
 
 
-OWNERS: Mapping[str, Callable[[Figures, Names, Facts, Say], AdviceText]] = {
-    "clear-owner": lambda figure, names, facts, say: (
-        _clear_all(figure, names, facts, say) if "owners" in names else _clear(figure, names, facts, say)
-    ),
-    "install-symbols": _install_symbols,
-    "keep-owner-apart": _keep_apart,
-}
+NOTHING_TO_SET = (Way("nothing to set: fewer arenas would not fix this"),)
 
 
-NOTHING_TO_SET = ("nothing to set: fewer arenas would not fix this",)
+LARGE_BLOCKS = "which sizes are in use: if no block is ever 128 KiB or larger, this returns only the tops"
 
 
-LARGE_BLOCKS = TypedCommand(
-    "chunks --summary", "which sizes are in use: if no block is ever 128 KiB or larger, this returns only the tops"
-)
+def words(advice: Advice, facts: Facts, style: Style) -> AdviceText:
+    return ADVICE[advice.id](whole(advice.figures), advice.names, facts, style)
 
 
-def words(advice: Advice, facts: Facts, say: Say) -> AdviceText:
-    if advice.id in OWNERS:
-        return OWNERS[advice.id](whole(advice.figures), advice.names, facts, say)
-    return ADVICE[advice.id](whole(advice.figures), facts, say)
-
-
-def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> tuple[Way, ...]:
+def _setting(facts: Facts, variable: str, tunable: str, mallopt: str, value: int) -> Ways:
     """Ways to set a parameter of this glibc."""
-    lines: list[Way] = [
-        Pasted(f"{variable}={value}", " in the environment, from the next start on"),
-        f'systemd: Environment={variable}={value}; Kubernetes: env: [{{name: {variable}, value: "{value}"}}]',
+    ways = [
+        _pasted(f"{variable}={value}", " in the environment, from the next start on"),
+        Way(f'systemd: Environment={variable}={value}; Kubernetes: env: [{{name: {variable}, value: "{value}"}}]'),
     ]
     if facts.tunables:
         reads = f" (glibc {facts.release} reads it)"
-        lines.append(Pasted(f"GLIBC_TUNABLES=glibc.malloc.{tunable}={value}", reads, before="or "))
+        ways.append(_pasted(f"GLIBC_TUNABLES=glibc.malloc.{tunable}={value}", reads, before="or "))
     else:
-        lines.append(f"not GLIBC_TUNABLES: glibc {facts.release} does not read malloc's tunables (2.26 does)")
-    lines.append(Pasted(f"mallopt({mallopt}, {value})", " before the first allocation", before="or "))
-    return tuple(lines)
+        ways.append(Way(f"not GLIBC_TUNABLES: glibc {facts.release} does not read malloc's tunables (2.26 does)"))
+    ways.append(_pasted(f"mallopt({mallopt}, {value})", " before the first allocation", before="or "))
+    return ways
 
 
-def _java(facts: Facts, how: str) -> tuple[Way, ...]:
+def _java(facts: Facts, how: str) -> Ways:
     """A way that the JVM offers; none if the process is no JVM."""
-    return (Pasted(how, " (JDK 17.0.9, 21 and later)"),) if any(each.name == "JVM" for each in facts.allocators) else ()
+    return (
+        (_pasted(how, " (JDK 17.0.9, 21 and later)"),) if any(each.name == "JVM" for each in facts.allocators) else ()
+    )
 
 
-def _trim(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+def _trim(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     seconds = trim_seconds(figure["between_bytes"] + figure["end_bytes"], facts.calls)
     return AdviceText(
         "call malloc_trim(0) once",
-        " and ".join(_where(figure, say)),
+        " and ".join(_where(figure)),
         (
             *_java(facts, "jcmd PID System.trim_native_heap"),
-            TypedCommand("trim --apply", applies=True),
-            "malloc_trim(0) in the program",
+            _applied(style, "trim --apply"),
+            Way("malloc_trim(0) in the program"),
         ),
         f"about {duration(seconds)}, one arena locked at a time; pages used again fault in again",
         not_when="not when the program soon needs as much again: take a snapshot before, and a diff later",
     )
 
 
-def _where(figure: Figures, say: Say) -> Iterator[str]:
+def _where(figure: Figures) -> Iterator[str]:
     """What malloc_trim returns: between blocks, and at the end of the main arena's top."""
     if figure["between_bytes"]:
         yield f"{say(figure['between_bytes'])} of whole pages are free, in {places(figure['places'])}"
@@ -294,20 +253,20 @@ def _where(figure: Figures, say: Say) -> Iterator[str]:
         yield f"{say(figure['end_bytes'])} at the end of the main arena's top"
 
 
-def _both(figure: Figures, say: Say) -> str:
+def _both(figure: Figures) -> str:
     """What the command returns in all, as it also trims; "" if that is no more."""
     both = figure["with_trim_bytes"]
     return f"which trims as well: {say(both)} in all" if both else ""
 
 
-def _thresholds(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+def _thresholds(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     trim = say(figure["trim_threshold_bytes"])
     why = f"trim_threshold was set to {trim}"
     if figure["grew"]:
         why = (
             f"mmap_threshold grew to {say(figure['mmap_threshold_bytes'])} by itself "
             f"(default {say(figure['mmap_threshold_default_bytes'])}), trim_threshold to {trim}; "
-            + ", ".join(_above_default(figure, say))
+            + ", ".join(_above_default(figure))
         )
     perhaps = figure["large_free_bytes"] > figure["tops_bytes"]
     return AdviceText(
@@ -318,14 +277,14 @@ def _thresholds(figure: Figures, facts: Facts, say: Say) -> AdviceText:
             *_setting(
                 facts, "MALLOC_TRIM_THRESHOLD_", "trim_threshold", "M_TRIM_THRESHOLD", value=figure["set_to_bytes"]
             ),
-            *([LARGE_BLOCKS] if figure["large_free_bytes"] else ()),
+            *([_typed(style, "chunks --summary", LARGE_BLOCKS)] if figure["large_free_bytes"] else ()),
         ),
         "blocks of 128 KiB and more then get a mapping of their own: a system call and page faults for each",
         not_when="not where such blocks come and go thousands of times a second",
     )
 
 
-def _above_default(figure: Figures, say: Say) -> Iterator[str]:
+def _above_default(figure: Figures) -> Iterator[str]:
     """What is free but would not be with the default thresholds: in tops, and in large pieces."""
     if figure["tops_bytes"]:
         yield f"{say(figure['tops_bytes'])} of what is free lies in tops"
@@ -334,18 +293,18 @@ def _above_default(figure: Figures, say: Say) -> Iterator[str]:
         yield f"{size} in pieces that blocks above the default can have left, or smaller ones freed side by side"
 
 
-def _periodic(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+def _periodic(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     seconds = trim_seconds(figure["between_bytes"], facts.calls)
     return AdviceText(
         "call malloc_trim(0) regularly, say every 30 s, if free memory piles up again",
         f"only malloc_trim returns whole pages between blocks in use ({say(figure['between_bytes'])} now)",
-        (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), "a timer or an idle moment in the program"),
+        (*_java(facts, "-XX:TrimNativeHeapInterval=30000"), Way("a timer or an idle moment in the program")),
         f"each call takes about {duration(seconds)} at today's size, less if it is called often",
         not_when="not when a diff of two snapshots shows that it is used again at once",
     )
 
 
-def _arena_max(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+def _arena_max(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     value = figure["set_to"]
     return AdviceText(
         f"limit the number of arenas (MALLOC_ARENA_MAX={value}, or 4)",
@@ -357,23 +316,22 @@ def _arena_max(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     )
 
 
-def _apart(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    names = stranded_by(facts.strander).names
-    whose, name = strander(figure, names, say), type_words(names["type"])
+def _apart(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
+    whose, name = strander(figure, names), type_words(names["type"])
     return AdviceText(
         f"allocate the blocks of {name} apart from short-lived blocks",
         f"{whose} lie among free pieces: freeing all of them would return {say(figure['other_bytes'])} besides their "
         f"own memory; {say(figure['scraps_bytes'])} is stranded in all",
         (
             *POOLS,
-            TypedCommand("types --by holds-back", "what else keeps memory"),
+            _typed(style, "types --by holds-back", "what else keeps memory"),
         ),
         POOL_COST,
         not_when="not where the freed pieces between them are used again at once: compare two snapshots",
     )
 
 
-def _most_of(facts: Facts, say: Say) -> str:
+def _most_of(facts: Facts) -> str:
     """The type that most live bytes are of; "" if it is less than a quarter."""
     rows = facts.seen.rows[:1] if facts.seen else ()
     much = [row for row in rows if 4 * row.bytes >= facts.picture.live]
@@ -382,11 +340,14 @@ def _most_of(facts: Facts, say: Say) -> str:
     )
 
 
-OWNERS_TELL = TypedCommand("report --owners", "whether it is lost, and who holds it")
-PROFILER = "a heap profiler (heaptrack, memray, bpf memleak): who allocated them"
+def owners_tell(style: Style) -> Way:
+    return _typed(style, "report --owners", "whether it is lost, and who holds it")
 
 
-def _what_is_in_use(figure: Figures, facts: Facts, say: Say) -> str:
+PROFILER = Way("a heap profiler (heaptrack, memray, bpf memleak): who allocated them")
+
+
+def _what_is_in_use(figure: Figures, facts: Facts) -> str:
     evidence = (
         f"{say(figure['live_bytes'])} of {say(figure['known_bytes'])} is in blocks that the program has not freed"
     )
@@ -394,43 +355,43 @@ def _what_is_in_use(figure: Figures, facts: Facts, say: Say) -> str:
         whose = "an arena whose threads have" if figure["left_arenas"] == 1 else "arenas whose threads have"
         which = whose if figure["left_arenas"] == 1 else f"{figure['left_arenas']} {whose}"
         evidence += f", {say(figure['left_bytes'])} of it in {which} ended"
-    return evidence + _most_of(facts, say)
+    return evidence + _most_of(facts)
 
 
-def _which_blocks(figure: Figures, facts: Facts) -> TypedCommand:
+def _which_blocks(figure: Figures, facts: Facts, style: Style) -> Way:
     if facts.held is not None:
-        return TypedCommand("owners", "who holds them")
+        return _typed(style, "owners", "who holds them")
     alone = figure["mmapped_bytes"] > figure["in_arenas_bytes"]
-    return TypedCommand("mmapped", "which blocks") if alone else TypedCommand("types", "what they are")
+    return _typed(style, "mmapped", "which blocks") if alone else _typed(style, "types", "what they are")
 
 
-def _again(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+def _again(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     found = facts.held is not None or facts.redacted
     first = (
         "look a second time, to see whether it grows" if found else "see whether it is lost, and then whether it grows"
     )
     return AdviceText(
         f"{first}: no setting changes what is in use",
-        _what_is_in_use(figure, facts, say),
-        (*(() if found else (OWNERS_TELL,)), Later(), _which_blocks(figure, facts), PROFILER),
+        _what_is_in_use(figure, facts),
+        (*(() if found else (owners_tell(style),)), _later(style), _which_blocks(figure, facts, style), PROFILER),
     )
 
 
-def _nothing(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+def _nothing(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     return AdviceText(
         "no setting helps: it is in use, and grew by little or nothing meanwhile",
-        _what_is_in_use(figure, facts, say),
+        _what_is_in_use(figure, facts),
         (
             # a single leak does not grow either
-            *([OWNERS_TELL] if facts.held is None and not facts.redacted else ()),
-            _which_blocks(figure, facts),
+            *([owners_tell(style)] if facts.held is None and not facts.redacted else ()),
+            _which_blocks(figure, facts, style),
             PROFILER,
         ),
     )
 
 
-def _leak(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    which = lost_blocks(figure, lost_of(facts.held).names, say) if facts.held else ""
+def _leak(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
+    which = lost_blocks(figure, lost_of(facts.held).names) if facts.held else ""
     back = ""
     if facts.held and facts.held.returns is not None:
         goes = say(facts.held.returns) if facts.held.returns else "nothing"
@@ -441,30 +402,30 @@ def _leak(figure: Figures, facts: Facts, say: Say) -> AdviceText:
         + (f", {which}" if which else ""),
         f"of {say(figure['live_bytes'])} in blocks, resident or not; pointers were followed from variables, stacks "
         f"and registers{back}",
-        (TypedCommand("leaks", "what they are, and what only they lead to"), PROFILER),
+        (_typed(style, "leaks", "what they are, and what only they lead to"), PROFILER),
     )
 
 
-def _ask(figure: Figures, facts: Facts, say: Say) -> AdviceText:
-    instead = tuple(f"{each.name}: {each.instead}" for each in facts.allocators)
-    names = " and ".join(dict.fromkeys(each.name for each in facts.allocators))
+def _ask(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
+    instead = tuple(Way(f"{each.name}: {each.instead}") for each in facts.allocators)
+    asked = " and ".join(dict.fromkeys(each.name for each in facts.allocators))
     return AdviceText(
-        f"ask {names} about its memory" if names else "find out who mapped it",
+        f"ask {asked} about its memory" if asked else "find out who mapped it",
         f"{say(figure['bytes'])} did not come from glibc's malloc",
         instead
         or (
-            TypedCommand("mappings", "each of them, the largest first"),
+            _typed(style, "mappings", "each of them, the largest first"),
             *(
-                TypedCommand(f"refs {each.region.start:#x}", "what points to the largest")
+                _typed(style, f"refs {each.region.start:#x}", "what points to the largest")
                 for each in facts.picture.others[:1]
             ),
-            Traced(),
+            _traced(style),
         ),
         all_apply=True,
     )
 
 
-def _no_help(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+def _no_help(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     limit = figure["limit"]
     return AdviceText(
         f"the limit of {limit} {'arena' if limit == 1 else 'arenas'} that was set does not help here",
@@ -474,7 +435,7 @@ def _no_help(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     )
 
 
-def _leave(figure: Figures, facts: Facts, say: Say) -> AdviceText:
+def _leave(figure: Figures, names: Names, facts: Facts, style: Style) -> AdviceText:
     bound, free = figure["outside_bytes"], figure["free_bytes"]
     kept = " in tops that the grown trim_threshold would keep in fewer arenas, too," if facts.grown else ""
     why = (
@@ -489,62 +450,72 @@ def _leave(figure: Figures, facts: Facts, say: Say) -> AdviceText:
     setting, stranded = f"MALLOC_ARENA_MAX={figure['not_set_to']}", figure["stranded_outside_bytes"]
     if 2 * bound < free <= 2 * (bound + stranded):
         why += f"; {say(stranded)} of that in other arenas: that shrinks only if threads need most at different times"
-        return AdviceText(f"{setting} may not help", why, ("try it under the same load: one look cannot show it",))
+        return AdviceText(f"{setting} may not help", why, (Way("try it under the same load: one look cannot show it"),))
     return AdviceText(f"{setting} would not help", why, NOTHING_TO_SET)
 
 
-ADVICE: Mapping[str, Callable[[Figures, Facts, Say], AdviceText]] = {
+ADVICE: Mapping[str, Callable[[Figures, Names, Facts, Style], AdviceText]] = {
+    "clear-owner": lambda figure, names, facts, style: (
+        _clear_all(figure, names, facts, style) if "owners" in names else _clear(figure, names, facts, style)
+    ),
+    "install-symbols": _install_symbols,
+    "keep-owner-apart": _keep_apart,
     "trim-once": _trim,
-    "release-tops": lambda figure, facts, say: AdviceText(
+    "release-tops": lambda figure, names, facts, style: AdviceText(
         "release the tops of thread arenas",
         f"{say(figure['tops_bytes'])} in tops, which malloc_trim never touches in any glibc",
-        (TypedCommand("trim --apply --tops", _both(figure, say), applies=True),),
+        (_applied(style, "trim --apply --tops", _both(figure)),),
         "one madvise an arena; pages used again fault in again",
     ),
     "pin-thresholds": _thresholds,
     "trim-regularly": _periodic,
     "limit-arenas": _arena_max,
-    "shrink-thread-caches": lambda figure, facts, say: AdviceText(
+    "shrink-thread-caches": lambda figure, names, facts, style: AdviceText(
         "make thread caches smaller",
         f"{say(figure['bytes'])} in them",
-        (Pasted("GLIBC_TUNABLES=glibc.malloc.tcache_count=2", f" (glibc {facts.release})"),),
+        (_pasted("GLIBC_TUNABLES=glibc.malloc.tcache_count=2", f" (glibc {facts.release})"),),
         "malloc and free take the arena's lock more often",
     ),
     "keep-type-apart": _apart,
-    "other-allocator": lambda figure, facts, say: AdviceText(
+    "other-allocator": lambda figure, names, facts, style: AdviceText(
         "if long-lived and short-lived blocks differ in size, try an allocator that keeps sizes apart (jemalloc, "
         "tcmalloc, mimalloc)",
         f"{say(figure['bytes'])} is stranded, free in pages that blocks in use share: {ONLY_FREEING}",
         (
-            TypedCommand(
+            _typed(
+                style,
                 "chunks --summary",
                 "which sizes are in use, and which free: a free chunk may be several freed blocks that have merged. "
                 "Where all were of one size, no allocator does better",
             ),
-            Pasted("LD_PRELOAD=libjemalloc.so.2", ", measured under the real load"),
+            _pasted("LD_PRELOAD=libjemalloc.so.2", ", measured under the real load"),
         ),
         "another program to know; more memory for small heaps",
         all_apply=True,
     ),
     "mend-leak": _leak,
-    "look-into-possible-leak": lambda figure, facts, say: AdviceText(
+    "look-into-possible-leak": lambda figure, names, facts, style: AdviceText(
         f"see whether {say(figure['bytes'])} is lost: only pointers to the insides of its blocks lead there",
         f"possibly lost, of {say(figure['live_bytes'])} in blocks: such a pointer may be a number that looks like one",
-        (TypedCommand("leaks --possible", "which blocks they are"),),
+        (_typed(style, "leaks --possible", "which blocks they are"),),
     ),
-    "search-for-leak": lambda figure, facts, say: AdviceText(
+    "search-for-leak": lambda figure, names, facts, style: AdviceText(
         f"find out whether {say(figure['bytes'])} is lost: no plain pointer leads there",
         f"of {say(figure['live_bytes'])} in blocks; encoded pointers were not looked for here",
-        (TypedCommand("leaks", "looks for encoded pointers, too"),),
+        (_typed(style, "leaks", "looks for encoded pointers, too"),),
     ),
     "look-again": _again,
-    "find-what-grew": lambda figure, facts, say: AdviceText(
+    "find-what-grew": lambda figure, names, facts, style: AdviceText(
         "find who allocates what grew: no setting changes what is in use",
-        _what_is_in_use(figure, facts, say),
-        (*(() if facts.tells_types_that_grow else (ByType(),)), TypedCommand("owners", "who holds most"), PROFILER),
+        _what_is_in_use(figure, facts),
+        (
+            *(() if facts.tells_types_that_grow else (_by_type(style),)),
+            _typed(style, "owners", "who holds most"),
+            PROFILER,
+        ),
         all_apply=True,
     ),
-    "nothing-more-to-tune": lambda figure, facts, say: _nothing(figure, facts, say)._replace(
+    "nothing-more-to-tune": lambda figure, names, facts, style: _nothing(figure, names, facts, style)._replace(
         action="no other setting helps: the rest is in use, and grew by little or nothing meanwhile"
     ),
     "nothing-to-tune": _nothing,

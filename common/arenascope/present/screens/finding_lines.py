@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Iterator, NamedTuple, Optional, Sequence
 
 from ...analysis.causes import WORTH, Facts
-from ...analysis.held_sums import Lost
+from ...analysis.held_sums import LeakRow
 from ...analysis.resident_parts import SPACE
 from ...base.class_names import type_words, with_short_names
 from ...base.heap_model import FINDING_REASONS, Statement
@@ -83,7 +83,7 @@ class ReportFinding(NamedTuple):
     sample: int
     """One of the blocks."""
     waste: Optional[WasteRow] = None
-    lost: Optional[Lost] = None
+    lost: Optional[LeakRow] = None
     pinned: Optional[PinnedFree] = None
     """One of these three: what it was found by."""
 
@@ -122,16 +122,16 @@ def _of_waste(row: WasteRow) -> ReportFinding:
     )
 
 
-def _of_lost(row: Lost) -> ReportFinding:
+def _of_lost(row: LeakRow) -> ReportFinding:
     return ReportFinding(
-        row.reason,
+        row.reason or "lost",
         None,
         row.type,
-        certain=row.certain and not row.perhaps,
+        certain=row.certain and row.strength == "definite",
         number=row.blocks,
-        bytes=row.bytes,
+        bytes=row.all_bytes,
         resident=row.resident,
-        sample=row.sample,
+        sample=row.samples[0],
         lost=row,
     )
 
@@ -172,12 +172,12 @@ def sentence(style: Style, each: ReportFinding, live: int) -> str:
         if each.reason == "cycle":
             way = f" ({' → '.join((*each.lost.cycle, '…'))})" if each.lost.cycle else ""
             cycles = f"{count(each.number, 'cycle')} of {type_words(each.type or '')}{guessed}"
-            what = "nothing but unused room of containers" if each.lost.perhaps else "nothing else"
+            what = "nothing but unused room of containers" if each.lost.strength == "possible" else "nothing else"
             nothing = f"{what} leads to {'it' if each.number == 1 else 'them'}"
             return f"{cycles}{way}: {nothing}, {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
         kind = f"{count(each.number, 'block')} of {type_words(each.type or '')}{guessed}"
         guess = f" (they may be {each.lost.may_be[0]})" if each.lost.may_be else ""
-        surely = "perhaps lost" if each.lost.perhaps else "lost"
+        surely = "perhaps lost" if each.lost.strength == "possible" else "lost"
         return f"{kind}{guess} {is_lost} {surely}{more}: {style.size(each.bytes)}, {part} of the live bytes{in_memory}"
     kind = f"{count(each.number, 'block')} of {type_words(each.type or '')}{'' if each.certain else GUESS}"
     stand, keep = ("stands", "keeps") if each.number == 1 else ("stand", "keep")

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from ...analysis.compare_snapshots import NAMELESS
-from ...analysis.held_sums import HeldSums, Holder, is_unnamed
+from ...analysis.held_sums import HeldSums, is_unnamed
 from ...base.class_names import type_words
-from ...base.heap_model import Kind, Statement
+from ...base.heap_model import Kind, Owner, Statement
 from ...base.printable import UserData
 from ...blocks.block_index import NamedLiveBlocks
 from ...blocks.graph.blocks import OwnerPages
 from ...blocks.graph.holders import Holders, Most, Paths, TypeCost, WrittenPath
-from ...blocks.graph.leads import Owner
 from ...blocks.graph.main_holders import UNREACHED, Holding, OtherHolders, OwnersBlocks
 from ...blocks.graph.pointers_to import ImageSearch
 from ...blocks.graph.returns import HeldPages
 from ..json_documents.record import Address, Record, Size
-from ..json_documents.shared_records import WRITTEN, HolderOfMost, OwnerRecord, RootRecord, Written
+from ..json_documents.shared_records import WRITTEN, HolderOfMost, OwnerRecord, RootRecord
 from ..shared_text.lines_and_tables import (
     UNKNOWN,
     Column,
@@ -30,6 +29,7 @@ from ..shared_text.lines_and_tables import (
     left_out,
     marked,
     next_lines,
+    say,
     unmarked,
     with_verb,
     worth_a_row,
@@ -331,7 +331,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def summary(style: Style, shown: OwnersScreen, resident: Optional[int] = None) -> str:
-    """The answer in a sentence. `resident`: see lines()."""
+    """The answer in a sentence. `resident`: upper bound of the blocks' bytes in memory."""
     blocks, largest = shown.search.blocks, _largest(shown)
     said = f"{style.size(blocks.bytes)} in use in {count(len(blocks), 'block')}"
     said += in_memory(style, blocks.bytes, resident, "at most ")
@@ -362,16 +362,9 @@ def _lost(shown: OwnersScreen) -> Optional[Holding]:
     return next((each for each in shown.owners.holdings if each.owner.kind == UNREACHED), None)
 
 
-def lines(
-    style: Style, shown: OwnersScreen, limit: int, written: Sequence[Written], *, resident: Optional[int]
-) -> Iterator[str]:
-    """`written`: files that were written; `resident`: upper bound of the blocks' bytes in memory."""
+def lines(style: Style, shown: OwnersScreen, limit: int) -> Iterator[str]:
     blocks, holdings, largest, matches = shown.search.blocks, shown.owners.holdings, _largest(shown), shown.matches
     lost = _lost(shown)
-    yield style.bold(summary(style, shown, resident))
-    for each in written:
-        yield f"{each.file}: {style.size(each.bytes)} written"
-    yield ""
     sizes = [each.bytes if matches is None else matches[each.number].bytes for each in holdings]
     shows = worth_a_row(sizes, blocks.bytes if matches is None else sum(sizes), limit)
     # keep the row of what nobody holds, however small: it may be lost
@@ -432,15 +425,9 @@ def _symbols(style: Style, shown: OwnersScreen, rows: Sequence[Holding]) -> list
     ]
 
 
-def lines_by_type(
-    style: Style, shown: OwnersScreen, limit: int, written: Sequence[Written], *, resident: Optional[int]
-) -> Iterator[str]:
+def lines_by_type(style: Style, shown: OwnersScreen, limit: int) -> Iterator[str]:
     """What one block of each type costs, grouped by owner."""
     blocks, holdings, costs = shown.search.blocks, shown.owners.holdings, shown.costs or {}
-    yield style.bold(summary(style, shown, resident))
-    for each in written:
-        yield f"{each.file}: {style.size(each.bytes)} written"
-    yield ""
     rows, more = [], 0
     for holding in holdings[: worth_a_row([each.bytes for each in holdings], blocks.bytes, limit)]:
         own = costs.get(holding.number, ())
@@ -482,10 +469,6 @@ def _folded(style: Style, holdings: Sequence[Holding], matches: Optional[Mapping
     alone, blocks = sum(each.alone_bytes for each in holdings), sum(each.blocks for each in holdings)
     sizes = [style.size(sum(each.bytes for each in holdings)), style.size(alone), UNKNOWN]
     return [folded_name(len(holdings), "owner"), *matching, *sizes, f"{blocks:,}", "", "", ""]
-
-
-def _is_much(holding: Holding) -> bool:
-    return ONE_IN_MUCH * holding.tied_bytes >= holding.bytes
 
 
 def _returns(kept: Optional[OwnerPages]) -> Optional[int]:
@@ -555,14 +538,14 @@ class HolderNames:
 
     def _how_much(self, most: Most) -> str:
         """The bytes, if fewer than half of the blocks have most of them."""
-        return f", {Style().size(most.bytes)}" if 2 * most.blocks < most.of else ""
+        return f", {say(most.bytes)}" if 2 * most.blocks < most.of else ""
 
     def _words(self, owner: Owner) -> str:
         search = self._holders.search
         return nobody(search) if owner.kind == UNREACHED else whose(search, owner)
 
 
-def roots(owners: Sequence[Holder]) -> list[RootRecord]:
+def roots(owners: Sequence[Owner]) -> list[RootRecord]:
     return [RootRecord.of(each) for each in owners]
 
 
@@ -572,7 +555,9 @@ def sums_of(held: HeldSums) -> LiveBlockSums:
         held,
         perhaps_lost_bytes=held.perhaps,
         cycle_bytes=held.cycles,
-        owners=[MainHolderRecord.of(each, held_bytes=each.bytes, retained_bytes=each.alone) for each in held.first],
+        owners=[
+            MainHolderRecord.of(each.owner, held_bytes=each.bytes, retained_bytes=each.alone) for each in held.first
+        ],
         jointly=[
             JointHoldersRecord.of(each, owners=roots(each.owners), retained_bytes=each.bytes) for each in held.jointly
         ],

@@ -1,8 +1,8 @@
-"""The text of `heap refs` and `heap owner`: who has a pointer, and what it leads to."""
+"""Pointers as `refs`, `owner` and `chunk` show them: who has one, and what it leads to."""
 
 from __future__ import annotations
 
-from typing import Annotated, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Annotated, Iterator, Mapping, Optional, Sequence
 
 from ...base.class_names import is_pointed_to, type_words
 from ...base.heap_model import ROOT_KINDS, STALE, Statement
@@ -15,16 +15,18 @@ from ...engine import ENCODINGS
 from ...sources.target import Span
 from ..json_documents.record import Address, Record, Size
 from ..json_documents.shared_records import STRENGTHS, WRITTEN, ArenaOrNone
-from ..shared_text.lines_and_tables import Style, count, next_lines, table, with_verb
+from ..shared_text.lines_and_tables import Style
 from ..shared_text.problem_sentences import sentence
-from .chunk_lines import STATE_WORDS
 
-HEADERS = ("who", "where", "points to", "sure")
+STATE_WORDS = {
+    "used": "in use",
+    "tcache": "free, kept in a thread's cache",
+    "fast": "free, in a fastbin",
+    "free": "free",
+    "top": "the top of its arena, which new blocks are cut from",
+    "mmapped": "in use, served by mmap",
+}
 NOTHING = "nothing points to it"
-ONLY_STALE = "nothing else leads to it: it may be lost"
-DEEPER = "  "
-ALIKE = 3
-"""How many similar nodes of a list are shown."""
 
 STALE_WORDS: Mapping[str, str] = {
     "stdio-buffer": "no pointer: contents of a stdio buffer",
@@ -97,8 +99,8 @@ class RefsScreen:
     def __init__(self, told: RefDetails, paths: Paths) -> None:
         self.told, self.paths = told, paths
 
-    def goal(self, goal: Optional[Goal]) -> Optional[GoalRecord]:
-        return goal and GoalRecord.of(
+    def goal(self, goal: Goal) -> GoalRecord:
+        return GoalRecord.of(
             goal,
             address=self.told.begin_of(goal),
             user_address=goal.span.start,
@@ -190,86 +192,11 @@ def of_thread(names: Names, tid: Optional[int]) -> str:
     return f" of thread {tid}{f' {name}' if name else ''}"
 
 
-class GoalPlace(NamedTuple):
-    """What was asked for, and the address that was given."""
-
-    goal: Goal
-    place: int
-
-
 def nowhere(place: int) -> tuple[Statement, str]:
     """The problem of an unmapped address, and its words."""
     said = Statement("not-mapped", names={"address": f"{place:#x}"})
     return said, sentence(said)
 
 
-def pointers(style: Style, shown: RefsScreen, asked: GoalPlace, refs: Sequence[Ref], limit: int) -> Iterator[str]:
-    goal, place = asked
-    yield style.bold(f"{shown.goal_line(style, goal, place)}: {count(len(refs), 'pointer')} to it")
-    yield ""
-    if refs:
-        rows = [shown.cells(each, goal) for each in refs]
-        yield from table(
-            style, HEADERS, rows, left=(0, 1, 3), names=(0,), expendable=("where",), limit=limit, what="pointer"
-        )
-    else:
-        yield NOTHING
-    yield ""
-    further = [style.typed(f"owner {place:#x}")] if refs else _if_lost(style, goal)
-    yield from next_lines(style, *further, style.typed(f"chunk {place:#x}"))
-
-
-def owner_lines(
-    style: Style,
-    shown: RefsScreen,
-    asked: GoalPlace,
-    path: Optional[Sequence[Ref]],
-    *,
-    refs: Sequence[Ref],
-    other: str,
-    expression: Optional[str] = None,
-    local: str = "",
-) -> Iterator[str]:
-    """`other`: an owner that leads there in as few steps; `expression`: the way in the program's own words; `local`:
-    the local variable that holds it, as the word on the stack alone does not name it."""
-    goal, place = asked
-    line = shown.goal_line(style, goal, place)
-    if path:
-        yield style.bold(f"{line}: held by {local or shown.who(path[0])}")
-        if expression is not None:
-            yield expression
-        yield ""
-        yield from trail(shown, path, goal)
-        if any(shown.told.stale(each) is not None for each in path):
-            yield ONLY_STALE
-        if other:
-            yield f"{with_verb(other, 'lead')} there as well, by as few steps"
-    else:
-        yield style.bold(f"{line}: nothing holds it")
-        yield ""
-        yield f"{count(len(refs), 'pointer')} to it, in nothing that a root leads to" if refs else NOTHING
-    yield ""
-    further = [] if path else _if_lost(style, goal)
-    further += [style.typed(f"refs {place:#x}")] if refs else []
-    yield from next_lines(style, *further, style.typed(f"chunk {place:#x}"))
-
-
-def _if_lost(style: Style, goal: Goal) -> list[str]:
+def if_lost(style: Style, goal: Goal) -> list[str]:
     return [f"{style.typed('leaks')} (whether it is lost, with what)"] if goal.number is not None else []
-
-
-def trail(shown: RefsScreen, path: Sequence[Ref], goal: Goal) -> Iterator[str]:
-    """The way from the root down, one pointer a line. Similar nodes of a list are shown a few times only."""
-    depth, before, alike = 0, "", 0
-    for ref, to in shown.steps(path, goal):
-        past = ref.value - to.span.start
-        sure = shown.sure(ref, to)
-        what = f"{shown.likeness(ref)} {past} {sure}"
-        alike = alike + 1 if what == before and ref.kind == BLOCK else 0
-        before = what
-        if alike > ALIKE:
-            continue
-        said = f"{DEEPER * depth}{shown.who(ref)}{f', to +{past:,}' if past else ''}"
-        yield f"{said}{f'  ({sure})' if sure else ''}" if alike < ALIKE else f"{DEEPER * depth}…"
-        depth += 1
-    yield f"{DEEPER * depth}{'mapping' if goal.state == 'mapping' else 'block'} {goal.span.start:#x}"

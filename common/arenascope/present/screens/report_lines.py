@@ -25,13 +25,14 @@ from ..shared_text.lines_and_tables import (
     held_size,
     next_lines,
     number,
+    say,
     share,
     signed,
     table,
     with_verb,
 )
 from . import finding_lines
-from .advice_sentences import NOTHING_TO_SET, OWNERS_TELL, AdviceText
+from .advice_sentences import NOTHING_TO_SET, AdviceText, owners_tell
 from .finding_lines import ReportFinding
 from .owner_lines import HeldMost
 from .type_lines import GUESS, name_of
@@ -273,6 +274,11 @@ class Conclusions(NamedTuple):
     held_by: Mapping[int, HeldMost] = {}
     """Who holds most of a type's blocks."""
 
+    @property
+    def held(self) -> Optional[HeldSums]:
+        """The owners of live blocks, if pointers were followed."""
+        return self.facts.held if self.facts is not None else None
+
 
 def worth_saying(concluded: Conclusions) -> Sequence[ReportFinding]:
     """The findings that the screen begins with."""
@@ -286,7 +292,7 @@ def notes(picture: ResidentPicture, in_a_call: bool) -> Iterator[str]:
     elif picture.rss is None:
         yield CORE_CANNOT_TELL
     elif picture.apart:
-        yield f"{Style().size(picture.apart)} of it {APART}"
+        yield f"{say(picture.apart)} of it {APART}"
     if in_a_call:
         yield IN_A_CALL
 
@@ -324,7 +330,7 @@ def lines(
     if picture is not None:
         yield ""
         yield from _parts(style, picture, concluded.facts, full, every_type="types" in asked)
-    held = concluded.facts.held if concluded.facts else None
+    held = concluded.held
     if held is not None and ("owners" in asked or facts_matter(concluded, held.live)):
         yield ""
         yield style.bold("whose it is")
@@ -344,7 +350,7 @@ def lines(
         yield style.bold("what to do") + (f" ({NO_SUM})" if several else "")
         for number, (each, words) in enumerate(todo, 1):
             yield from _item(advice_line(style, each, words, evidence=full), width, f"{number}.")
-            yield from _details(style, words, width, full)
+            yield from _details(words, width, full)
     beside = [(each, words) for each, words in concluded.advice if each.id in NO_HELP]
     if beside:
         yield ""
@@ -352,12 +358,12 @@ def lines(
         for each, words in beside:
             yield from _item(advice_line(style, each, words, evidence=full), width)
             if words.ways != NOTHING_TO_SET:
-                yield from _details(style, words, width, full)
+                yield from _details(words, width, full)
     yield ""
     more = [] if full else [f"{style.typed('report --full')} (all parts, costs, other ways)"]
     facts = concluded.facts
     in_use = concluded.judgement.id == "live-data"
-    tells_owners = any(OWNERS_TELL in words.ways for _, words in todo)
+    tells_owners = any(owners_tell(style) in words.ways for _, words in todo)
     if named and not tells_owners and held is None and (in_use or concluded.judgement.id == "live-and-freed"):
         more.insert(0, f"{style.typed('report --owners')} (whether it is a leak, whose it is)")
     if named and facts and not facts.seen and (facts.matters(facts.part("scraps")) or in_use):
@@ -575,8 +581,8 @@ def effect_of(advice: Advice, words: AdviceText) -> str:
     return f"{'by itself ' if words.by_itself else ''}{'at most ' if advice.bound else ''}"
 
 
-def _details(style: Style, words: AdviceText, width: int, full: bool) -> Iterator[str]:
-    for how in words.how(style) if full or words.all_apply else words.how(style)[:1]:
+def _details(words: AdviceText, width: int, full: bool) -> Iterator[str]:
+    for how in words.how if full or words.all_apply else words.how[:1]:
         yield from _item(how, width, "  →")
     if full and words.cost:
         yield from _item(f"costs: {words.cost}", width, "   ")

@@ -10,10 +10,8 @@ from ...analysis.growth import is_outside_malloc
 from ...analysis.resident_parts import ANONYMOUS, RESIDENT, SPACE
 from ...base.class_names import type_words
 from ...base.heap_model import Allocator, Statement, whole
-from ..shared_text.lines_and_tables import MARK, count, safe_lines, with_verb
+from ..shared_text.lines_and_tables import MARK, count, safe_lines, say, with_verb
 
-Say = Callable[[Optional[int]], str]
-"""Writes a size for people."""
 Figures = Mapping[str, int]
 """A statement's figures: counts and sizes are whole numbers."""
 Names = Mapping[str, str]
@@ -48,23 +46,23 @@ def places(number: int) -> str:
     return "1 place" if number == 1 else f"{number:,} places"
 
 
-def verdict(said: Statement, say: Say, *, compared: bool, has_waste: bool) -> str:
+def verdict(said: Statement, *, compared: bool, has_waste: bool) -> str:
     """The verdict for an image that tells which pages are in memory. `compared`: there was an earlier moment to compare
     with; `has_waste`: the report says of what is held that it is not needed."""
     serves = said.names["serves_malloc"]
     first = f"{serves} serves malloc here, and arenascope reads glibc's malloc alone. " if serves else ""
-    text = _of_glibc(said, say, compared=compared, has_waste=has_waste)
+    text = _of_glibc(said, compared=compared, has_waste=has_waste)
     return f"{first}{text}{'.' if serves and said.id == 'no-heap' else ''}"
 
 
-def _of_glibc(said: Statement, say: Say, *, compared: bool, has_waste: bool) -> str:
+def _of_glibc(said: Statement, *, compared: bool, has_waste: bool) -> str:
     figure = whole(said.figures)
     name = NAMES[said.names["measure"]]
     if not figure["started"]:
-        return f"{name} {say(figure['known_bytes'])}: {_not_started(said, say)}"
+        return f"{name} {say(figure['known_bytes'])}: {_not_started(said)}"
     arenas = f"{figure['arenas']} arenas" if figure["arenas"] != 1 else "1 arena"
     known = figure["known_bytes"]
-    ours = f"{_at_least(figure, 'live', say)} in use, {_at_least(figure, 'free', say)} free in {arenas}"
+    ours = f"{_at_least(figure, 'live')} in use, {_at_least(figure, 'free')} free in {arenas}"
     others = f"{say(figure['not_malloc_bytes'])} outside malloc"
     both = [ours, others] if _matters(figure, "not_malloc_bytes") else [ours]
     if said.id in ELSEWHERE:
@@ -73,31 +71,31 @@ def _of_glibc(said: Statement, say: Say, *, compared: bool, has_waste: bool) -> 
     if figure["unread_bytes"]:
         text += f", {say(figure['unread_bytes'])} in arenas that could not be read whole"
     if said.id != "live-data":
-        most = _most(said, say) if said.id not in (*ELSEWHERE, "unread") else ""
-        judgement = _judgement(said, say).rstrip(".")
+        most = _most(said) if said.id not in (*ELSEWHERE, "unread") else ""
+        judgement = _judgement(said).rstrip(".")
         return f"{text}. {judgement}{f'; {most}' if most else ''}."
     proven = figure.get("lost_bytes") is not None
     in_use = JUDGEMENTS[said.id] if compared else ONE_LOOK
     if proven:
-        in_use = _proof(figure, say, compared=compared, has_waste=has_waste)
-    return f"{text}. {in_use}; {_to_give_back(said, say)}."
+        in_use = _proof(figure, compared=compared, has_waste=has_waste)
+    return f"{text}. {in_use}; {_to_give_back(said)}."
 
 
-def _at_least(figure: Figures, name: str, say: Say) -> str:
+def _at_least(figure: Figures, name: str) -> str:
     """The size, or a lower bound if not all of it could be read."""
     bound = figure.get(f"{name}_at_least_bytes")
     return f"at least {say(bound)}" if bound else say(figure.get(f"{name}_bytes"))
 
 
-def _to_give_back(said: Statement, say: Say) -> str:
+def _to_give_back(said: Statement) -> str:
     """What malloc_trim, or trim --apply --tops, would return."""
     figure = whole(said.figures)
     size = figure["returnable_bytes"] + figure["thread_tops_bytes"]
     little = f"malloc has little to give back: {say(size)}" if size else "malloc has nothing to give back"
-    return f"{little}; {_stranded(said, say)}" if _matters(figure, "scraps_bytes") else little
+    return f"{little}; {_stranded(said)}" if _matters(figure, "scraps_bytes") else little
 
 
-def _proof(figure: Figures, say: Say, *, compared: bool, has_waste: bool) -> str:
+def _proof(figure: Figures, *, compared: bool, has_waste: bool) -> str:
     """What following pointers proved about memory in use."""
     lost, cycles, perhaps = figure["lost_bytes"], figure["cycle_bytes"], figure["perhaps_lost_bytes"]
     unknown, possible = figure["unknown_bytes"], figure["possible_bytes"]
@@ -126,7 +124,7 @@ def _proof(figure: Figures, say: Say, *, compared: bool, has_waste: bool) -> str
     return held if compared else f"{held}, though it may be more than is needed, or grow"
 
 
-def space_verdict(said: Statement, say: Say) -> str:
+def space_verdict(said: Statement) -> str:
     """The verdict for an image that does not tell which pages are in memory."""
     figure = whole(said.figures)
     return (
@@ -137,18 +135,18 @@ def space_verdict(said: Statement, say: Say) -> str:
     )
 
 
-def _not_started(said: Statement, say: Say) -> str:
+def _not_started(said: Statement) -> str:
     may = said.names["may_serve_malloc"]
     why = f"{may} may serve malloc here" if may else "malloc has not been called"
     text = "glibc's malloc has no heap" + ("" if said.names["serves_malloc"] else f": {why}")
-    return text if said.id == "no-heap" else f"{text}. {_judgement(said, say)}"
+    return text if said.id == "no-heap" else f"{text}. {_judgement(said)}"
 
 
 def _matters(figure: Figures, name: str) -> bool:
     return matters(figure[name], figure["known_bytes"])
 
 
-def strander(figure: Figures, names: Names, say: Say) -> str:
+def strander(figure: Figures, names: Names) -> str:
     """The blocks that strand free memory; "" if their type is not known."""
     if "type" not in names:
         return ""
@@ -158,7 +156,7 @@ def strander(figure: Figures, names: Names, say: Say) -> str:
     )
 
 
-def _most(said: Statement, say: Say) -> str:
+def _most(said: Statement) -> str:
     """The kind that most free memory is of; "" if even that is too little to matter."""
     figure = whole(said.figures)
     most = max(STAYS, key=lambda name: figure[name])
@@ -172,12 +170,12 @@ def _most(said: Statement, say: Say) -> str:
         return f"{size} sits in {where} that malloc_trim never touches"
     if most == "tcache_bytes":
         return f"{size} is in thread caches"
-    return _stranded(said, say)
+    return _stranded(said)
 
 
-def _stranded(said: Statement, say: Say) -> str:
+def _stranded(said: Statement) -> str:
     figure = whole(said.figures)
-    whose = strander(figure, said.names, say)
+    whose = strander(figure, said.names)
     most = f", most by {whose}" if whose else ""
     return f"{say(figure['scraps_bytes'])} is stranded in pages shared with blocks in use{most}: {ONLY_FREEING}"
 
@@ -188,7 +186,7 @@ def _trim(said: Statement, size: str) -> str:
     return f"malloc_trim returns {size} now" if resident else f"malloc_trim would have returned {size}"
 
 
-def _trimming(said: Statement, say: Say) -> str:
+def _trimming(said: Statement) -> str:
     """What trimming would return, if most memory is not malloc's."""
     figure = whole(said.figures)
     returned, tops = (figure.get(name, 0) for name in ("returnable_bytes", "thread_tops_bytes"))
@@ -198,11 +196,11 @@ def _trimming(said: Statement, say: Say) -> str:
     return f"{trims}; {say(tops)} lies in tops of thread arenas (trim --tops)" if tops else trims
 
 
-def _judgement(said: Statement, say: Say) -> str:
+def _judgement(said: Statement) -> str:
     kind, figure = said.id, whole(said.figures)
     text = JUDGEMENTS[kind]
     if kind.startswith("mostly-"):
-        return f"{text}: {_trimming(said, say)}."
+        return f"{text}: {_trimming(said)}."
     if kind == "freed-thresholds-grew":
         # a large free piece may be one large block, or small ones freed side by side
         perhaps = "perhaps " if figure["large_free_bytes"] > figure["tops_at_default_bytes"] else ""
@@ -211,37 +209,37 @@ def _judgement(said: Statement, say: Say) -> str:
     return text
 
 
-def _where(figure: Figures, say: Say) -> str:
+def _where(figure: Figures) -> str:
     more = f", the largest {say(figure['largest_top_bytes'])}" if figure["large_tops"] > 1 else ""
     return f"{say(figure['tops_bytes'])} in tops{more}"
 
 
-def _thresholds_grew(figure: Figures, names: Names, say: Say) -> Pair:
+def _thresholds_grew(figure: Figures, names: Names) -> Pair:
     grown, trim = figure["mmap_threshold_bytes"], figure["trim_threshold_bytes"]
     return (
         f"a freed block of {say(grown)} raised mmap_threshold to {say(grown)} and trim_threshold to {say(trim)}: "
         "requests below mmap_threshold come from arenas, and free() does not trim a top smaller than trim_threshold",
         f"mp_.mmap_threshold {grown:,} (default {figure['mmap_threshold_default_bytes']:,}), "
-        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}{_left_by_large(figure, say)}",
+        f"mp_.trim_threshold {trim:,}; {_where(figure)}{_left_by_large(figure)}",
     )
 
 
-def _left_by_large(figure: Figures, say: Say) -> str:
+def _left_by_large(figure: Figures) -> str:
     """Free pieces that large blocks may have left; "" if there are too few."""
     size = figure["large_free_bytes"]
     least = say(figure["mmap_threshold_default_bytes"])
     return f", {say(size)} in free pieces of {least} and more: large blocks, or small ones side by side" if size else ""
 
 
-def _top_below(figure: Figures, names: Names, say: Say) -> Pair:
+def _top_below(figure: Figures, names: Names) -> Pair:
     trim = figure["trim_threshold_bytes"]
     return (
         f"free() gives a top back only once it reaches trim_threshold, {say(trim)}",
-        f"mp_.trim_threshold {trim:,}; {_where(figure, say)}",
+        f"mp_.trim_threshold {trim:,}; {_where(figure)}",
     )
 
 
-def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
+def _outlived(figure: Figures, names: Names) -> Pair:
     limit = f", at most {figure['limit']} arenas" if figure["limit"] else ""
     return (
         f"{figure['orphans']} of {figure['arenas']} arenas outlived their threads: arenas are never freed, only "
@@ -251,9 +249,9 @@ def _outlived(figure: Figures, names: Names, say: Say) -> Pair:
     )
 
 
-def _shared(figure: Figures, names: Names, say: Say) -> Pair:
+def _shared(figure: Figures, names: Names) -> Pair:
     evidence = f"{say(figure['bytes'])} free in pages with something in use"
-    whose = strander(figure, names, say)
+    whose = strander(figure, names)
     if whose:
         beside = say(figure["type_beside_bytes"])
         evidence += f", {'all' if beside == say(figure['bytes']) else beside} of it beside {whose}"
@@ -261,7 +259,7 @@ def _shared(figure: Figures, names: Names, say: Say) -> Pair:
     return f"blocks in use share pages with free ones (stranded{beside}): a page is returned only as a whole", evidence
 
 
-def _others(figure: Figures, names: Names, say: Say) -> Pair:
+def _others(figure: Figures, names: Names) -> Pair:
     have = "has" if figure["allocators"] == 1 else "have"
     whose = f" ({names['allocators']} {have} a heap in this process)" if names["allocators"] else ""
     what = "anonymous or shared" if figure["shared_bytes"] else "anonymous"
@@ -277,7 +275,7 @@ def _others(figure: Figures, names: Names, say: Say) -> Pair:
     return f"memory that this malloc did not hand out{whose}", evidence
 
 
-def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
+def lost_blocks(figure: Figures, names: Names) -> str:
     """The type that most lost memory is of; "" if it is not known."""
     if "type" not in names:
         return ""
@@ -289,8 +287,8 @@ def lost_blocks(figure: Figures, names: Names, say: Say) -> str:
     return f"{part} of it {count(figure['type_blocks'], 'block')} of {type_words(names['type'])}{further}"
 
 
-def _lost(figure: Figures, names: Names, say: Say) -> Pair:
-    which = lost_blocks(figure, names, say)
+def _lost(figure: Figures, names: Names) -> Pair:
+    which = lost_blocks(figure, names)
     return (
         f"a leak: nothing leads to {say(figure['bytes'])} any more, so nothing can free it",
         f"{count(figure['blocks'], 'block')}" + (f", {which}" if which else ""),
@@ -302,7 +300,7 @@ def owner_called(name: str, kind: str) -> str:
     return f"the variable {name}" if kind == "global" and name.startswith(MARK) else name
 
 
-def _held(figure: Figures, names: Names, say: Say) -> Pair:
+def _held(figure: Figures, names: Names) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     owner, alone = owner_called(names["owner"], names["kind"]), figure["alone_bytes"]
     others = "nothing else leads there" if say(alone) == say(size) else f"nothing else leads to {say(alone)} of it"
@@ -314,7 +312,7 @@ def _held(figure: Figures, names: Names, say: Say) -> Pair:
     )
 
 
-def _held_together(figure: Figures, names: Names, say: Say) -> Pair:
+def _held_together(figure: Figures, names: Names) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     all_of_them = "both are" if figure["owners"] == 2 else f"all {figure['owners']} are"
     return (
@@ -323,7 +321,7 @@ def _held_together(figure: Figures, names: Names, say: Say) -> Pair:
     )
 
 
-def _shares_pages(figure: Figures, names: Names, say: Say) -> Pair:
+def _shares_pages(figure: Figures, names: Names) -> Pair:
     size, up, whole = figure["bytes"], figure["holds_up_bytes"], figure["returns_bytes"]
     return (
         f"{with_verb(names['owners'], 'lead')} to only {say(size)}, but shares pages with what others hold: while it "
@@ -332,7 +330,7 @@ def _shares_pages(figure: Figures, names: Names, say: Say) -> Pair:
     )
 
 
-def _held_by_others(figure: Figures, names: Names, say: Say) -> Pair:
+def _held_by_others(figure: Figures, names: Names) -> Pair:
     size, whole = figure["bytes"], figure["live_bytes"]
     return (
         f"other owners hold {say(size)} that is in use: it stays until the program frees it",
@@ -340,20 +338,20 @@ def _held_by_others(figure: Figures, names: Names, say: Say) -> Pair:
     )
 
 
-CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
+CAUSES: Mapping[str, Callable[[Figures, Names], Pair]] = {
     "thresholds-grew": _thresholds_grew,
     "top-below-threshold": _top_below,
-    "free-between-live": lambda figure, names, say: (
+    "free-between-live": lambda figure, names: (
         "free blocks lie between blocks in use: glibc by itself gives back only the end of a heap",
         f"{say(figure['bytes'])} of whole pages in free blocks, in {places(figure['places'])}",
     ),
     "arenas-outlived-threads": _outlived,
     "pages-shared-with-live": _shared,
-    "thread-caches": lambda figure, names, say: (
+    "thread-caches": lambda figure, names: (
         "threads keep freed blocks for themselves (tcache) until they end",
         f"{say(figure['bytes'])} in the caches of {figure['threads']} threads",
     ),
-    "huge-pages": lambda figure, names, say: (
+    "huge-pages": lambda figure, names: (
         "transparent huge pages back the heap: one block in use can keep 2 MiB, and khugepaged may fill again what "
         "was returned",
         f"AnonHugePages {say(figure['bytes'])} of malloc's mappings",
@@ -367,8 +365,8 @@ CAUSES: Mapping[str, Callable[[Figures, Names, Say], Pair]] = {
 }
 
 
-def cause(said: Statement, say: Say) -> Pair:
-    return CAUSES[said.id](whole(said.figures), said.names, say)
+def cause(said: Statement) -> Pair:
+    return CAUSES[said.id](whole(said.figures), said.names)
 
 
 ENTER, LEAVE = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"

@@ -255,6 +255,11 @@ class Style(NamedTuple):
         return Painted(Part(text, colour)) if self.colour else text
 
 
+def say(size: Optional[int]) -> str:
+    """The size with units, also with --bytes: documents have the same sentences."""
+    return Style().size(size)
+
+
 def signed(style: Style, change: Optional[int]) -> str:
     """ "+1.5 KiB", "-1.5 KiB"."""
     return style.size(change) if change is None or change < 0 else f"+{style.size(change)}"
@@ -406,12 +411,19 @@ class Column(NamedTuple):
     optional: bool = False
 
 
-def column_table(style: Style, columns: Sequence[Column], rows: Iterable[object], **how: Any) -> Iterator[str]:
-    """A table of these columns, with a line for each of `rows`."""
+def column_table(
+    style: Style, columns: Sequence[Column], rows: Iterable[object], footer: Optional[object] = None, **how: Any
+) -> Iterator[str]:
+    """A table of these columns, with a line for each of `rows`, and a last one for `footer`."""
+
+    def cells(row: object) -> list[str]:
+        return [str(each.cell(row) or "") for each in columns]
+
     return table(
         style,
         [each.title for each in columns],
-        [[str(each.cell(row) or "") for each in columns] for row in rows],
+        list(map(cells, rows)),
+        footer=cells(footer) if footer is not None else None,
         left=[at for at, each in enumerate(columns) if each.left or each.name],
         names=[at for at, each in enumerate(columns) if each.name],
         optional=[each.title for each in columns if each.optional],

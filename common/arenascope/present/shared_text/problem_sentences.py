@@ -16,7 +16,7 @@ from ...base.heap_model import (
     Statement,
     allows_more,
 )
-from .lines_and_tables import Style, count
+from .lines_and_tables import count, say
 
 LISTS = {
     "bin": ("bin {bin}", "chunk", "chunk of size"),
@@ -277,7 +277,7 @@ def _in_mapping(said: Statement) -> str:
 
 def _replaced(said: Statement) -> str:
     size = said.figures["glibc_bytes"]
-    heap = f"whose heap holds {Style().size(int(size))}" if size else "which has no heap here"
+    heap = f"whose heap holds {say(int(size))}" if size else "which has no heap here"
     heap = "which has only what bypasses that" if size is None else heap
     allocators, ask = said.names["allocators"], said.names["ask"]
     return f"{allocators} serves malloc in this process, and arenascope reads glibc's malloc alone, {heap}; ask {ask}"
