@@ -25,7 +25,7 @@ from .sources.target import ByteOrder, MemoryPiece, Span
 with suppress(ImportError):
     import ctypes  # a Python may lack it: then there is no engine
 
-INTERFACE = 1
+INTERFACE = 2
 """As in engine/src/lib.rs."""
 NAME = "libarenascope.so"
 BUILT = os.path.join("engine", "target", "release", NAME)

@@ -54,7 +54,7 @@ use crate::stale::{Excluded, Stale};
 use crate::sweep::{Chunks, Listed, Stretch, Swept};
 
 /// Raised whenever a function, a table or a meaning changes.
-pub const INTERFACE: u32 = 1;
+pub const INTERFACE: u32 = 2;
 
 pub const OK: i32 = 0;
 pub const STOPPED: i32 = 1;

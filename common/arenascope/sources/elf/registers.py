@@ -83,7 +83,8 @@ def without_values(machine: int, pointer_size: int, prstatus: bytes) -> bytes:
     """Clears an NT_PRSTATUS except the program counter, stack pointer and thread pointer."""
     _, at = PRSTATUS[pointer_size]
     size = 8 if machine == EM_X86_64 else pointer_size
-    indexes = [*filter(None.__ne__, _REGISTERS.get(machine, ())), *_SELECTING_TLS.get(machine, ())]
+    kept_ones = (*_REGISTERS.get(machine, ()), *_SELECTING_TLS.get(machine, ()))
+    indexes = [index for index in kept_ones if index is not None]
     kept = bytearray(len(prstatus))
     for place in (slice(at), *(slice(at + index * size, at + (index + 1) * size) for index in indexes)):
         kept[place] = prstatus[place]
