@@ -40,7 +40,7 @@ LEAST = {
     "server": Least(0.94, 0.98, by_type=0.94),
 }
 """By type or, in C, by the member that leads there."""
-SHORT = {"orders": "O1"}
+SHORT = {"orders": "O1", "server": "O2"}
 """The builds of `make test`."""
 BUILDS = [
     pytest.param((program, level), id=f"{program}.{level}", marks=[pytest.mark.full] * (SHORT.get(program) != level))

@@ -17,6 +17,10 @@ use crate::types::facts::{Language, TypeId};
 const SAMPLE: usize = 64;
 /// What fewer have in common may be chance: then more pointers have to be right, and none may be missing.
 const FEW: usize = 4;
+/// Smaller values that are the same in all are numbers, and may differ in others; and numbers may be larger by so many
+/// bits.
+const LEAST_ADDRESS: u64 = 1 << 16;
+const SPARE_BITS: u32 = 8;
 const FEW_RIGHT: u32 = 2;
 /// So many words of a type are compared.
 const MOST_WORDS: usize = 512;
@@ -32,6 +36,27 @@ struct Word {
     /// In how many of the sample it is the start of a block, and in how many nothing.
     pointers: u32,
     nothing: u32,
+    /// The first value there, in how many it is the same, and the largest one.
+    first: u64,
+    same: u32,
+    largest: u64,
+}
+
+impl Word {
+    /// Whether a value that is no block's start contradicts what the sample has: one where all have blocks or nothing,
+    /// another one where all have the same, as a vtable's address, or a larger one than a number's there, as a color's
+    /// place has no text. What a block held before it was freed is still there once it is handed out for something
+    /// else, but for its first words.
+    fn contradicts(&self, value: u64, sample: usize) -> bool {
+        let bits = |value: u64| u64::BITS - value.leading_zeros();
+        sample >= FEW
+            && if self.pointers > 0 {
+                (self.pointers + self.nothing) as usize == sample && value != 0
+            } else {
+                let is_fixed = self.same as usize == sample && self.first >= LEAST_ADDRESS;
+                is_fixed && value != self.first || bits(value) > bits(self.largest) + SPARE_BITS
+            }
+    }
 }
 
 /// What blocks have in common that surely are of a type.
@@ -150,6 +175,11 @@ impl Tracer<'_> {
         for (word, value) in model.words.iter_mut().zip(values) {
             word.pointers += u32::from(self.objects.memory.at(value).is_some());
             word.nothing += u32::from(value == 0);
+            if model.sample == 1 {
+                word.first = value;
+            }
+            word.same += u32::from(value == word.first);
+            word.largest = word.largest.max(value);
         }
         for (values, offset) in model.functions.iter_mut().zip(&model.layout.functions) {
             values.insert(self.objects.memory.word(place.wrapping_add(*offset)).unwrap_or(0));
@@ -172,6 +202,8 @@ impl Tracer<'_> {
                     return Ok(None);
                 }
                 found.right += 1;
+            } else if word.contradicts(value, model.sample) {
+                return Ok(None);
             } else if word.pointers as usize == model.sample {
                 found.missing += 1;
             }
