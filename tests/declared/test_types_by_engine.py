@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Callable, Mapping, NamedTuple, Sequence
 
 import pytest
-from looks import give_up
+from looks import give_up, needs
 from subjects import Started
 
 from arenascope.sources.live.process import ProcessImage
@@ -82,8 +82,7 @@ class Way(NamedTuple):
 
 
 def run(*words: object, cwd: Path) -> None:
-    if not shutil.which(str(words[0])):
-        give_up(f"{words[0]} is not installed")
+    needs(str(words[0]))
     done = subprocess.run([*map(str, words)], cwd=cwd, capture_output=True, text=True)
     if done.returncode:
         give_up(f"{words[0]} cannot: {done.stderr[-300:]}")
