@@ -111,6 +111,10 @@ impl Tracer<'_> {
                 }
             }
             if let (1, Some((number, right))) = (count, only) {
+                // what contradicts one type does not speak for another one
+                if self.is_contradicted(&models[number], block)? {
+                    continue;
+                }
                 push(likely.entry(number).or_default(), (block, right))?;
             }
         }
@@ -187,6 +191,17 @@ impl Tracer<'_> {
         Ok(())
     }
 
+    /// Whether a block has a word that none of the type has.
+    fn is_contradicted(&self, model: &Model, block: u32) -> Result<bool> {
+        let mut values = filled(model.words.len(), 0)?;
+        if !self.objects.memory.words(self.objects.memory.start(block), &mut values) {
+            return Ok(true);
+        }
+        let is_no_block = |value: u64| self.objects.memory.at(value).is_none();
+        let mut both = model.words.iter().zip(values);
+        Ok(both.any(|(word, value)| is_no_block(value) && word.contradicts(value, model.sample)))
+    }
+
     /// How many pointers of a block lead where those of the type do; None where something is otherwise, or too little
     /// shows it.
     fn agrees(&mut self, model: &Model, block: u32) -> Result<Option<u32>> {
@@ -202,8 +217,6 @@ impl Tracer<'_> {
                     return Ok(None);
                 }
                 found.right += 1;
-            } else if word.contradicts(value, model.sample) {
-                return Ok(None);
             } else if word.pointers as usize == model.sample {
                 found.missing += 1;
             }
