@@ -221,22 +221,19 @@ input()
 """
 
 
-def assert_about(found: int, made: int) -> None:
-    """None is missing; in memory of modules in C a few words may look like an object that is none."""
-    assert made <= found < made + 10
-
-
 def arrays(*arguments: str) -> Started:
     numpy = pytest.importorskip("numpy")
     return resting(ARRAYS, arguments=arguments, PYTHONPATH=str(Path(numpy.__file__).parents[1]))
 
 
+# a word of memory of a module in C may look like one object more: it does not have to begin a block yet
+@pytest.mark.full
 def test_arrays_of_numpys_hold_their_objects() -> None:
     """Pandas has the columns of texts in such arrays."""
     with arrays() as process:
         assert "python-not-reached" not in notes(ask(process.pid, "types"))
         types = {row["type"]: row for row in ask(process.pid, "types", "--limit", "0")["python"]}
-        assert_about(types["Quote"]["objects"], 30000)
+        assert types["Quote"]["objects"] == 30000
         assert types["numpy.ndarray"]["objects"] >= 3
         paths = {row["path"]: row for row in ask(process.pid, "containers", "--limit", "0")["containers"]}
         quotes = paths["__main__.quotes"]
@@ -274,13 +271,15 @@ input()
 """
 
 
-@pytest.mark.parametrize("release", ["", *(pytest.param(each, marks=pytest.mark.full) for each in ("3.8", *PYTHONS))])
+# a word of memory of a module in C may look like one object more: it does not have to begin a block yet
+@pytest.mark.full
+@pytest.mark.parametrize("release", ["", "3.8", *PYTHONS])
 def test_what_a_generator_waits_for_is_held(release: str) -> None:
     """It has no name: the generator has it on the stack on which its code works. Coroutines wait for others so."""
     with resting(WAITING, python_of(release) if release else [sys.executable]) as process:
         types = {row["type"]: row for row in ask(process.pid, "types", "--limit", "0")["python"]}
-        assert_about(types["Quote"]["objects"], 1500)
-        assert_about(types["generator"]["objects"], 600)
+        assert types["Quote"]["objects"] == 1500
+        assert types["generator"]["objects"] == 600
 
 
 TREE = """
@@ -297,9 +296,11 @@ input()
 """
 
 
+# a word of memory of a module in C may look like one object more: it does not have to begin a block yet
+@pytest.mark.full
 def test_what_an_object_of_a_module_in_c_has_beside_itself_leads_on() -> None:
     """An Element has a table of its children two steps from itself, and its attributes one."""
     with resting(TREE) as process:
         types = {row["type"]: row for row in ask(process.pid, "types", "--limit", "0")["python"]}
-        assert_about(types["Quote"]["objects"], 3000)
-        assert_about(types["xml.etree.ElementTree.Element"]["objects"], 3001)
+        assert types["Quote"]["objects"] == 3000
+        assert types["xml.etree.ElementTree.Element"]["objects"] == 3001

@@ -69,11 +69,11 @@ class Machine:
     @property
     def root(self) -> Path:
         """What the guest finds at /."""
-        return self.folder / "libc" / "root"
+        return self.platform.root
 
     @property
     def debug(self) -> Path:
-        return self.root / "usr" / "lib" / "debug"
+        return self.platform.debug
 
 
 MACHINES = (
